@@ -166,6 +166,8 @@ lock()
 # prune: keep the cache below its limit; the entry used last stays.
 prune()
 {
+	# what a run that was killed outright could not remove
+	find "$cache" -maxdepth 1 -name 'hotpath.*' -mtime +0 -exec rm -rf {} +
 	while :; do
 		used=$(du -sm "$cache" | cut -f1)
 		[ "$used" -gt "$cache_limit_mb" ] || return 0

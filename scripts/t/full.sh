@@ -1,0 +1,121 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# full.sh - what takes too long for the default tier: a second build from
+# nothing in another folder, every prefix of every series built and booted,
+# each series alone, the debug kernels, configurations that must still work.
+# Test output as tlib.sh says.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=scripts/t/tlib.sh
+. "$top/scripts/t/tlib.sh"
+t_tmp
+
+# built NAME ARGS...: build, and set $build; says not ok itself
+built()
+{
+	name=$1
+	shift
+	if ! build=$("$top/scripts/build" "$@" 2>"$tmp/err"); then
+		t_notok "$name" "$(tail -n 1 "$tmp/err")"
+		return 1
+	fi
+	cat "$tmp/err" >&2
+}
+
+# boots NAME ARGS...: $build boots, all tests run, the console is clean
+boots()
+{
+	name=$1
+	shift
+	t_run "$top/scripts/boot" "$@" "$build" "$tmp/boot"
+	t_expect "$name" 0 ''
+	"$top/scripts/report" "$tmp/boot" >&2 || :
+}
+
+# warnings BASE SERIES: compile what each patch touches with W=1, in a clone and
+# an object folder of their own; what stock says is no news. (Sparse is left out:
+# Debian 12 has 0.6.4, and 7.3 calls that not up to date and does not run it.)
+warnings()
+{
+	src=$("$top/scripts/tree" --base "$1" --series "$2" 2>/dev/null | sed -n 's/^src=//p')
+	commit=$("$top/scripts/tree" --base "$1" --series "$2" 2>/dev/null | sed -n 's/^commit=//p')
+	git clone -q --shared --no-checkout "$src" "$tmp/src"
+	git -C "$tmp/src" checkout -q --detach "$commit"
+	n=$(find "$top/patches/$1/$2" -name '*.patch' | wc -l)
+	mkdir "$tmp/obj"
+	cp "$("$top/scripts/build" --base "$1" --series "$2" 2>/dev/null)/config" "$tmp/obj/.config"
+	# The objects of touched C files, and those that a Makefile's diff names.
+	objects=$(git -C "$tmp/src" diff --name-only "$commit~$n" "$commit" |
+		sed -n '/^tools\//d; s/\.c$/.o/p'
+		git -C "$tmp/src" diff -U0 "$commit~$n" "$commit" -- '*/Makefile' ':!tools' |
+		awk '/^\+\+\+ / { d = $2; sub(/^b\//, "", d); sub(/Makefile$/, "", d) }
+			/^[+-]obj/ { for (i = 1; i <= NF; i++) if ($i ~ /\.o$/) print d $i }')
+	objects=$(printf '%s\n' "$objects" | sort -u)
+	k=0	# patches applied; 0 is stock
+	while [ "$k" -le "$n" ]; do
+		git -C "$tmp/src" checkout -q --detach "$commit~$((n - k))"
+		for o in $objects; do
+			rm -f "$tmp/obj/$o"
+		done
+		rc=0
+		# shellcheck disable=SC2086 # a list of objects
+		make -s -C "$tmp/src" O="$tmp/obj" -j"$(nproc)" olddefconfig $objects W=1 \
+			>"$tmp/w1" 2>&1 </dev/null || rc=$?
+		cat "$tmp/w1" >&2
+		grep -E '(warning|error):' "$tmp/w1" | sed 's/:[0-9:]*:/:/' | sort -u >"$tmp/w1.$k" || :
+		name="$1 $2 prefix $k W=1"
+		new=$(comm -13 "$tmp/w1.0" "$tmp/w1.$k")
+		if [ "$rc" = 0 ] && [ -n "$objects" ] && [ -z "$new" ]; then
+			t_ok "$name: $(echo "$objects" | tr '\n' ' ')"
+		else
+			t_notok "$name" "status $rc; new: $new; $(tail -n 1 "$tmp/w1")"
+		fi
+		k=$((k + 1))
+	done
+	rm -rf "$tmp/src" "$tmp/obj"
+}
+
+bases=$(awk '!/^#/ && NF { print $1 }' "$top/patches/bases")
+for base in $bases; do
+	# The place and a clean start make no difference, the cache invents nothing.
+	if built "$base cached build" --base "$base"; then
+		cached=$build
+		if built "$base fresh build" --base "$base" --fresh "$tmp/fresh"; then
+			for f in bzImage vmlinux initramfs.cpio objects config; do
+				if cmp -s "$cached/$f" "$build/$f"; then
+					t_ok "$base reproducible $f"
+				else
+					t_notok "$base reproducible $f" "$cached/$f differs from a build from nothing"
+				fi
+			done
+			rm -rf "$tmp/fresh"
+		fi
+	fi
+
+	series=$(awk '!/^#/ && NF { print $1 }' "$top/patches/$base/order")
+	for one in $series; do
+		n=$(find "$top/patches/$base/$one" -name '*.patch' | wc -l)
+		i=1
+		while [ $i -lt "$n" ]; do
+			! built "$base $one prefix $i of $n" --base "$base" --series "$one" --upto $i ||
+				boots "$base $one prefix $i of $n"
+			i=$((i + 1))
+		done
+		warnings "$base" "$one"
+		t_run "$top/scripts/run" --base "$base" --series "$one" --out "$tmp/alone"
+		t_expect "$base $one alone" 0 "^PASS $base/$one: "
+	done
+
+	t_run "$top/scripts/run" --base "$base" --config debug --out "$tmp/debug"
+	t_expect "$base debug kernels" 0 "^PASS $base/all: "
+	cat "$tmp/out" >&2
+
+	for variant in without-jump-label without-smp; do
+		built "$base $variant" --base "$base" \
+			--fragment "$top/Kconfig.fragments/$variant.config" || continue
+		case $variant in without-smp) cpus=1 ;; *) cpus=2 ;; esac
+		boots "$base $variant" --smp $cpus
+	done
+done
+t_done

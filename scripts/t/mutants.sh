@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# mutants.sh - break each series in a known way; the verdict must be FAIL and
+# name the test that is there for it. Test output as tlib.sh says.
+#
+# A mutant is scripts/testdata/mutants/BASE/SERIES.WHAT.patch, a diff on top of
+# the series; its first line is "Fails: TEST", the test that must go red.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=scripts/t/tlib.sh
+. "$top/scripts/t/tlib.sh"
+t_tmp
+
+for mutant in "$top"/scripts/testdata/mutants/*/*.patch; do
+	base=${mutant%/*}
+	base=${base##*/}
+	what=${mutant##*/}
+	test=$(sed -n '1,/^diff/s/^Fails: //p' "$mutant")
+	t_run "$top/scripts/run" --base "$base" --series "${what%%.*}" --mutant "$mutant" --out "$tmp/results"
+	cat "$tmp/out" "$tmp/err" >&2
+	verdict="$tmp/results/$base/${what%%.*}/bench/last/verdict"
+	if [ "$rc" != 1 ]; then
+		t_notok "$base $what" "status $rc, wanted 1: $(tail -n 1 "$tmp/out")"
+	elif ! grep -qxF -e "$test: fail, expected pass" "$verdict"; then
+		t_notok "$base $what" "the verdict does not name $test"
+	else
+		t_ok "$base $what: $test goes red"
+	fi
+	rm -rf "$tmp/results"
+done
+
+# Symbols without addresses: SKIP in the guest, FAIL for the run.
+build=$("$top/scripts/build" --series all 2>"$tmp/err") || { t_notok hidden_addresses "$(tail -n 1 "$tmp/err")"; t_done; }
+t_run "$top/scripts/boot" --append sysctl.kernel.kptr_restrict=2 "$build" "$tmp/hidden"
+t_run "$top/scripts/report" "$tmp/hidden"
+cat "$tmp/out" >&2
+if [ "$rc" = 1 ] && grep -q 'unexpected SKIP: .*hides addresses' "$tmp/hidden/verdict"; then
+	t_ok "hidden addresses: SKIP with its reason, and FAIL"
+else
+	t_notok "hidden addresses: SKIP with its reason, and FAIL" "status $rc: $(head -n 1 "$tmp/hidden/verdict")"
+fi
+t_done
