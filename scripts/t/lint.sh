@@ -72,4 +72,8 @@ for verb in $verbs; do
 done
 if [ -z "$bad" ]; then t_ok readme_commands; else t_notok readme_commands "$bad"; fi
 if [ "$(wc -l <README)" -le 120 ]; then t_ok readme_length; else t_notok readme_length "over 120 lines"; fi
+bad=$(awk -F '\t' 'NF == 3 && $2 != "-" { print $2 }' scripts/t/CASES | sort -u | while read -r f; do
+	[ -x "scripts/t/$f" ] || echo "$f"
+done)
+if [ -z "$bad" ]; then t_ok cases; else t_notok cases "scripts/t/CASES names $bad"; fi
 t_done
