@@ -248,15 +248,17 @@ patches_of()
 	done | head -n "${3:-1000}"
 }
 
-# tool NAME: build scripts/NAME.c once per content, print the program's path.
+# tool NAME [FLAG...]: build scripts/NAME.c once per content, print its path.
 tool()
 {
-	key=$(sha256sum <"$top/scripts/$1.c" | cut -c-12)
-	if [ ! -x "$cache/tools/$1-$key" ]; then
+	name=$1
+	shift
+	key=$(sha256sum <"$top/scripts/$name.c" | cut -c-12)
+	if [ ! -x "$cache/tools/$name-$key" ]; then
 		mkdir -p "$cache/tools"
-		cc -std=c11 -O2 -Wall -Wextra -Wconversion -Werror "$top/scripts/$1.c" -lm \
-			-o "$cache/tools/$1.$$" || die 2 "scripts/$1.c does not build"
-		mv "$cache/tools/$1.$$" "$cache/tools/$1-$key"
+		cc -std=c11 -O2 -Wall -Wextra -Wconversion -Werror "$@" "$top/scripts/$name.c" -lm \
+			-o "$cache/tools/$name.$$" || die 2 "scripts/$name.c does not build"
+		mv "$cache/tools/$name.$$" "$cache/tools/$name-$key"
 	fi
-	printf '%s\n' "$cache/tools/$1-$key"
+	printf '%s\n' "$cache/tools/$name-$key"
 }

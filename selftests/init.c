@@ -2,7 +2,7 @@
 /*
  * init - the guest's /init: mount, run the tests, write KTAP, switch off.
  *
- * Reads /tests/list, one test a line:
+ * Reads /tests/list, or what list= on the command line names; one test a line:
  *	folder/name command [argument...]
  * The command runs in /tests/<folder>. A command that ends in .ko is a list of
  * modules instead: loaded in order, unloaded in reverse order, each step must
@@ -230,7 +230,7 @@ int main(void)
 	samples = raw_port("/dev/ttyS2");
 	setenv("PATH", "/bin", 1);
 
-	list = fopen("/tests/list", "re");
+	list = fopen(getenv("list") ? getenv("list") : "/tests/list", "re");
 	if (!ktap || !list)
 		fatal("/tests/list");
 	while (getline(&line, &size, list) > 1 && count < MAX_TESTS)

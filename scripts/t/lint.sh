@@ -51,7 +51,7 @@ for f in scripts/*.c selftests/*.c; do
 done
 
 if command -v codespell >/dev/null 2>&1; then
-	grep -v '^COPYING$' "$tmp/files" | grep -v '^scripts/testdata/' | xargs codespell -L upto >"$tmp/out" 2>&1 || :
+	grep -v '^COPYING$' "$tmp/files" | grep -v '^scripts/testdata/' | xargs codespell -L upto,fro,tthe >"$tmp/out" 2>&1 || :
 	if [ ! -s "$tmp/out" ]; then t_ok codespell; else t_notok codespell "$(head -n 1 "$tmp/out")"; fi
 else
 	t_skip codespell "codespell is not installed"

@@ -33,5 +33,27 @@ for base in $bases; do
 	fi
 	t_run "$top/scripts/build" --base "$base"
 	t_expect "$base second time from the cache" 0 'is in the cache'
+
+	# Stopped while the guest runs: no QEMU is left, no verdict, and a next
+	# run carries on (the build step above and all of scripts/t/mutants.sh).
+	: >"$tmp/err"
+	"$top/scripts/run" --base "$base" --out "$tmp/stopped" >"$tmp/out" 2>"$tmp/err" &
+	pid=$!
+	i=0
+	until grep -q '^\$ qemu' "$tmp/err" || [ $i -ge 1200 ]; do
+		sleep 0.1
+		i=$((i + 1))
+	done
+	kill "$pid"
+	rc=0
+	wait "$pid" || rc=$?
+	t_expect "$base TERM while the guest runs" 130 'interrupted; nothing half-written is left'
+	left=''
+	for p in /proc/[0-9]*; do
+		[ "$(cat "$p/comm" 2>/dev/null)" != qemu-system-x86 ] ||
+			! tr '\0' ' ' <"$p/cmdline" | grep -qF "$tmp/stopped" || left="$left ${p#/proc/}"
+	done
+	found=$(find "$tmp/stopped" -name status -o -name verdict)
+	if [ -z "$left$found" ]; then t_ok "$base nothing is left of it"; else t_notok "$base nothing is left of it" "QEMU:$left files: $found"; fi
 done
 t_done
