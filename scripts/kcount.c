@@ -1176,12 +1176,15 @@ static void on_trans(uint64_t id, struct qemu_plugin_tb *qtb)
 		/*
 		 * One add for a run of insns of which only the last may fault:
 		 * whenever the block is left, it has counted what was executed.
+		 * The last insn is by itself: if it crosses a page, 7.2 shows it
+		 * here, takes it out of the block and translates it again.
 		 */
 		if (t->insn[i].marker) {
 			qemu_plugin_register_vcpu_insn_exec_cb(q, on_marker, CB_NO_REGS,
 							       &t->insn[i]);
-		} else if (!i || t->insn[i - 1].marker || !t->insn[i - 1].plain) {
-			for (k = 1; i + k < n && t->insn[i + k - 1].plain &&
+		} else if (!i || t->insn[i - 1].marker || !t->insn[i - 1].plain ||
+			   i == n - 1) {
+			for (k = 1; i + k < n - 1 && t->insn[i + k - 1].plain &&
 			     !t->insn[i + k].marker; k++)
 				;
 			qemu_plugin_register_vcpu_insn_exec_inline(q, INLINE_ADD_U64,

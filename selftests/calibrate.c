@@ -39,6 +39,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/reboot.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "roi.h"
@@ -451,7 +452,7 @@ int main(int argc, char **argv)
 	if (fflush(stdout))
 		fail("stdout", strerror(errno));
 	if (getpid() == 1) {
-		sync();
+		tcdrain(STDOUT_FILENO);		/* a serial port still has some of it */
 		reboot(RB_AUTOBOOT);
 	}
 	return 0;

@@ -198,7 +198,9 @@ for s in alpha beta; do
 	printf 'TEST_GEN_PROGS := test_%s\ninclude ../lib.mk\n' $s >"$repo/selftests/$s/Makefile"
 	echo 'int main(void) { return 0; }' >"$repo/selftests/$s/test_$s.c"
 done
-echo 'int main(void) { return 0; }' >"$repo/selftests/init.c"
+for prog in init calibrate roi; do
+	echo 'int main(void) { return 0; }' >"$repo/selftests/$prog.c"
+done
 echo 'exit 0' >"$repo/selftests/guest.sh"
 dev=$tmp/dev
 cp -r "$k" "$dev"
