@@ -17,17 +17,20 @@ for mutant in "$top"/scripts/testdata/mutants/*/*.patch; do
 	base=${base##*/}
 	what=${mutant##*/}
 	test=$(sed -n '1,/^diff/s/^Fails: //p' "$mutant")
-	t_run "$top/scripts/run" --base "$base" --series "${what%%.*}" --mutant "$mutant" --out "$tmp/results"
+	if ! build=$("$top/scripts/build" --base "$base" --series "${what%%.*}" --mutant "$mutant" 2>"$tmp/err"); then
+		t_notok "$base $what" "$(tail -n 1 "$tmp/err")"
+		continue
+	fi
+	t_run "$top/scripts/boot" "$build" "$tmp/$what"
+	t_run "$top/scripts/report" "$tmp/$what"
 	cat "$tmp/out" "$tmp/err" >&2
-	verdict="$tmp/results/$base/${what%%.*}/bench/last/verdict"
 	if [ "$rc" != 1 ]; then
 		t_notok "$base $what" "status $rc, wanted 1: $(tail -n 1 "$tmp/out")"
-	elif ! grep -qxF -e "$test: fail, expected pass" "$verdict"; then
+	elif ! grep -qxF -e "$test: fail, expected pass" "$tmp/$what/verdict"; then
 		t_notok "$base $what" "the verdict does not name $test"
 	else
 		t_ok "$base $what: $test goes red"
 	fi
-	rm -rf "$tmp/results"
 done
 
 # Symbols without addresses: SKIP in the guest, FAIL for the run.
