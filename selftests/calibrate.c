@@ -2,10 +2,8 @@
 /*
  * calibrate - known-answer code for scripts/kcount.c, run in the measured guest
  *
- *	calibrate [L1I_SIZE:WAYS:LINE L1D_SIZE:WAYS:LINE]
- *
- *	calibrate				# 32768:8:64 twice, kcount's default
- *	calibrate 16384:4:64 32768:8:64
+ *	calibrate				# 32K:8:64 twice, kcount's default
+ *	l1i=16K:4:64 l1d=48K:12:64 calibrate
  *
  * Each piece of code runs in its own region (100 and up, see the table below)
  * and prints what kcount must have counted for it. Only the user rows are
@@ -120,10 +118,14 @@ static struct geom parse_geom(const char *arg)
 
 	for (i = 0; i < 3; i++) {
 		if (*arg < '0' || *arg > '9')
-			fail(arg, "not SIZE:WAYS:LINE in bytes");
+			fail(arg, "not SIZE:WAYS:LINE");
 		v[i] = strtoull(arg, &end, 10);
+		if (*end == 'K') {
+			v[i] *= 1024;
+			end++;
+		}
 		if (*end != (i < 2 ? ':' : '\0') || !v[i] || v[i] > 1 << 20)
-			fail(arg, "not SIZE:WAYS:LINE in bytes");
+			fail(arg, "not SIZE:WAYS:LINE");
 		arg = end + 1;
 	}
 	if (v[0] % (v[1] * v[2]))
@@ -421,17 +423,16 @@ static void two_cpus(void)
 	expect(R_APART, "remote_dirty_n", 0, 8, "own lines: none");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	size_t bytes;
 	char *buf;
 
-	if (argc != 1 && argc != 3)
-		fail("usage", "calibrate [L1I_SIZE:WAYS:LINE L1D_SIZE:WAYS:LINE]");
-	if (argc == 3) {
-		l1i = parse_geom(argv[1]);
-		l1d = parse_geom(argv[2]);
-	}
+	/* scripts/boot has them from the options of kcount; init passes them on */
+	if (getenv("l1i"))
+		l1i = parse_geom(getenv("l1i"));
+	if (getenv("l1d"))
+		l1d = parse_geom(getenv("l1d"));
 	bytes = (l1d.ways + 3) * l1d.line * l1d.sets + 2 * l1d.size;
 	buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buf == MAP_FAILED)

@@ -228,7 +228,7 @@ int main(void)
 	mount_at("tmpfs", "/tmp");
 	ktap = fdopen(raw_port("/dev/ttyS1"), "w");
 	samples = raw_port("/dev/ttyS2");
-	setenv("PATH", "/bin", 1);
+	setenv("PATH", "/bin:/usr/bin", 1);
 
 	list = fopen(getenv("list") ? getenv("list") : "/tests/list", "re");
 	if (!ktap || !list)

@@ -80,7 +80,7 @@ cat >"$k/Makefile" <<'MAKE'
 VERSION = 9
 PATCHLEVEL = 9
 tinyconfig olddefconfig modules:
-	@sh kbuild.sh $@ "$(O)"
+	@sh kbuild.sh $@ "$(O)" "$(M)"
 bzImage: $(patsubst %.c,$(O)/%.o,$(wildcard kernel/*.c))
 	@sh kbuild.sh $@ "$(O)"
 $(O)/kernel/%.o: kernel/%.c
@@ -122,6 +122,7 @@ bzImage)
 	printf '#!/bin/sh\ncat "$3"\n' >"$2/usr/gen_init_cpio"
 	chmod 755 "$2/usr/gen_init_cpio" ;;
 modules)
+	if [ -n "$3" ]; then echo module >"$3/bench.ko"; exit; fi
 	mkdir -p "$2/lib/tests"
 	echo module >"$2/lib/tests/test_static_key_base.ko"
 	echo module >"$2/lib/tests/test_static_keys.ko" ;;
@@ -202,6 +203,11 @@ for prog in init calibrate roi; do
 	echo 'int main(void) { return 0; }' >"$repo/selftests/$prog.c"
 done
 echo 'exit 0' >"$repo/selftests/guest.sh"
+: >"$repo/selftests/roi.h"
+mkdir "$repo/selftests/bench"
+echo 'exit 0' >"$repo/selftests/bench/bench.sh"
+echo 'int main(void) { return 0; }' >"$repo/selftests/bench/prog.c"
+printf '2\tone\t1\t./bench.sh\n3\ttwo\t1\tbench.ko\n' >"$repo/selftests/bench/alpha.list"
 dev=$tmp/dev
 cp -r "$k" "$dev"
 git -C "$dev" init -q -b main

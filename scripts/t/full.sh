@@ -76,6 +76,46 @@ warnings()
 	rm -rf "$tmp/src" "$tmp/obj"
 }
 
+# same NAME: the last count has the bytes of the first, and is one
+same()
+{
+	if [ "$rc" = 0 ] && [ -s "$tmp/here/kcount.tsv" ] && cmp -s "$tmp/here/kcount.tsv" "$tmp/there/kcount.tsv"; then
+		t_ok "$1"
+	else
+		t_notok "$1" "status $rc: $(diff "$tmp/here/kcount.tsv" "$tmp/there/kcount.tsv" 2>&1 | head -n 2 | tr '\n' ' ')"
+	fi
+	rm -rf "$tmp/there"
+}
+
+# counts BASE: counts of the image in $build depend neither on the host's load nor
+# on the folder nor on the user
+counts()
+{
+	t_run "$top/scripts/boot" --count cache=on "$build" "$tmp/here"
+	cp -r "$tmp/here" "$tmp/there"
+	same "$1 a count"
+	(while :; do :; done) & load1=$!
+	(while :; do :; done) & load2=$!
+	t_run "$top/scripts/boot" --count cache=on "$build" "$tmp/there"
+	kill $load1 $load2
+	wait $load1 $load2 2>/dev/null || :
+	same "$1 the same count on a loaded host"
+	if [ "$(id -u)" != 0 ]; then
+		t_skip "$1 the same count in another folder, as another user" 'not root'
+		return
+	fi
+	mkdir "$tmp/else where"
+	cp -r "$top/scripts" "$build" "$tmp/else where/"
+	chmod 755 "$tmp"
+	chmod -R a+rX "$tmp/else where"
+	mkdir -m 777 "$tmp/there" "$tmp/cache"
+	t_run setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/ XDG_CACHE_HOME="$tmp/cache" \
+		TMPDIR="$tmp/cache" "$tmp/else where/scripts/boot" --count cache=on \
+		"$tmp/else where/${build##*/}" "$tmp/there"
+	cat "$tmp/err" >&2
+	same "$1 the same count in another folder, as another user"
+}
+
 bases=$(awk '!/^#/ && NF { print $1 }' "$top/patches/bases")
 for base in $bases; do
 	# The place and a clean start make no difference, the cache invents nothing.
@@ -84,6 +124,7 @@ for base in $bases; do
 		t_run "$top/scripts/t/kcount.sh" "$build/bzImage" "$build/initramfs.cpio"
 		cat "$tmp/out" >&2
 		t_expect "$base kcount booted, on one and on two vCPUs" 0 '^ok boot-calibration-2-vcpus'
+		counts "$base"
 		if built "$base fresh build" --base "$base" --fresh "$tmp/fresh"; then
 			for f in bzImage vmlinux initramfs.cpio objects config; do
 				if cmp -s "$cached/$f" "$build/$f"; then

@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# bench.sh - scripts/bench: what it refuses; with a build and a boot that are
+# fakes, each verdict and each way to fail; with real kernels, one instruction
+# more is found. Test output as tlib.sh says.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=scripts/t/tlib.sh
+. "$top/scripts/t/tlib.sh"
+t_tmp
+
+repo=$tmp/repo
+mkdir -p "$repo/selftests"
+cp -r "$top/scripts" "$top/patches" "$repo/"
+cp -r "$top/selftests/bench" "$repo/selftests/"
+printf '2\tpipe\t10\tsome pipe\n3\tloop\t10\tsome.ko\n' >"$repo/selftests/bench/jump-label.list"
+cat >"$repo/scripts/build" <<'F'
+#!/bin/sh
+# a build is its arguments
+case "$*" in
+*irrelevant*) echo irrelevant ;;
+*order-?.patch*) echo "$*" | sed 's/.*\(order-.\).*/\1/' ;;
+*"--series stock"*) echo stock ;;
+*) echo patched ;;
+esac
+F
+cat >"$repo/scripts/boot" <<'F'
+#!/bin/sh
+# --count OPTIONS --list LIST --seed SEED --append WORDS BUILD RUN
+mkdir -p "${10}"
+base=1000
+case $9 in irrelevant) base=1008 ;; order-1) base=990 ;; order-?) base=1001 ;; patched) base=$PATCHED ;; esac
+[ "$6" = 1 ] || base=$((base + ($6 * 7) % 5))
+case ${10} in *again) base=$((base + ${AGAIN:-0})) ;; esac
+printf '# kcount\t1\nsection\troi\tmode\tname\tentries_n\tinsns_n\tl1i_miss_n\n' >"${10}/kcount.tsv"
+printf 'region\t%s\tkernel\t-\t1\t%s\t5\n' 2 $base 3 7 4 $base >>"${10}/kcount.tsv"
+printf '%s\n' "${KTAP:-ok 1 bench/pipe}" >"${10}/ktap"
+echo "${STATUS:-ended}" >"${10}/status"
+F
+bench()
+{
+	t_run "$repo/scripts/bench" --no-install --out "$tmp/out dir" "$@"
+	result="$tmp/out dir/7.3/bench/jump-label/last/bench.tsv"
+}
+found()	# NAME LINE
+{
+	if [ "$rc" = 0 ] && grep -qxF -e "$(printf '%s' "$2" | tr ' ' '\t' | tr _ ' ')" "$result"; then
+		t_ok "$1"
+	else
+		t_notok "$1" "status $rc, not in it: $2; it has $(grep -m 1 "^${2%% *}" "$result" | tr '\t' ' ')"
+	fi
+}
+
+bench
+t_expect 'no name' 2 '^bench: needs a NAME'
+bench nothing
+t_expect 'a name that is no bench' 2 "^bench: no bench 'nothing'"
+bench --seeds 4 jump-label
+t_expect 'too few seeds' 2 'fewer than 5 samples show nothing'
+bench --seeds x jump-label
+t_expect 'seeds that are no number' 2 'neither 1 nor 5 to 99'
+bench --base 9.9 jump-label
+t_expect 'no such base' 2 "no base '9.9'"
+bench --list
+t_expect 'list' 0 '^jump-label$'
+
+PATCHED=1000 export PATCHED
+bench jump-label
+found 'the same twice is equal' 'pipe 10 insns patched 1000 1000 +0.0000 -1.0000 +0.8000 equal'
+if [ "$(cut -f10 "$result" | sort -u | tr '\n' ' ')" = 'equal verdict ' ]; then t_ok 'no winner among equals'; else t_notok 'no winner among equals' "$(cut -f10 "$result" | sort -u | tr '\n' ' ')"; fi
+PATCHED=991
+bench jump-label
+found 'inside the null range' 'pipe 10 insns patched 1000 991 -0.9000 -1.0000 +0.8000 not_significant'
+PATCHED=980
+bench jump-label
+found 'below the null range' 'pipe 10 insns patched 1000 980 -2.0000 -1.0000 +0.8000 lower'
+PATCHED=1009
+bench jump-label
+found 'above the null range, but not beyond its other end' \
+	'pipe 10 insns patched 1000 1009 +0.9000 -1.0000 +0.8000 not_significant'
+PATCHED=1011
+bench jump-label
+found 'above the null range' 'pipe 10 insns patched 1000 1011 +1.1000 -1.0000 +0.8000 higher'
+PATCHED=1003
+bench --no-controls jump-label
+found 'no null range, no verdict' 'pipe 10 insns patched 1000 1003 +0.3000 - - higher,_no_null'
+PATCHED=1100
+bench --seeds 5 jump-label
+if [ "$rc" = 0 ] && grep -q "^pipe${t_tab:=$(printf '\t')}10${t_tab}insns${t_tab}patched${t_tab}1001${t_tab}1101${t_tab}+9.9900${t_tab}.*${t_tab}higher\$" "$result"; then
+	t_ok 'five seeds through ab'
+else
+	t_notok 'five seeds through ab' "status $rc: $(grep '^pipe' "$result")"
+fi
+AGAIN=1 export AGAIN
+bench jump-label
+t_expect 'the same image twice, two results' 1 'nothing here is to be believed'
+AGAIN=0
+STATUS='panic: x' export STATUS
+bench jump-label
+t_expect 'a boot that did not end well' 2 'did not end well: .*panic: x'
+STATUS=ended
+KTAP='not ok 1 bench/pipe' export KTAP
+bench jump-label
+t_expect 'a row that failed' 2 'a row failed in the guest: .*not ok 1 bench/pipe'
+unset STATUS KTAP AGAIN PATCHED
+
+# The real thing: +1,000 instructions, nothing else, whatever the links do.
+t_run "$top/scripts/bench" --out "$tmp/real" control
+cat "$tmp/out" "$tmp/err" >&2
+result=$tmp/real/7.3/bench/control/last/bench.tsv
+t_expect 'control counted' 0 'plus-one'
+plus=$(awk -F '\t' '$1 == "key-loop" && $3 == "insns" { print $6 - $5, $8, $9, $10 }' "$result")
+if [ "$plus" = '1000 +0.0000 +0.0000 higher' ]; then
+	t_ok 'one instruction in 1,000 calls: +1000; irrelevant text and link orders: 0'
+else
+	t_notok 'one instruction in 1,000 calls' "$plus"
+fi
+t_done
