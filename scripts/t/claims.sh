@@ -12,10 +12,11 @@
 # text: the numbers as they are written, blank-separated. Each is the stock value,
 # the patched value, or their change in per cent, rounded as written.
 # command: "bench [OPTION...] ROW METRIC" is looked up in what scripts/bench counts
-# for the series; "quote SOURCE" was not ours to measure; anything else is run by
+# for the series, METRIC:null being the two ends of the null range; "quote SOURCE" was not ours to measure; anything else is run by
 # sh at the top of the repository and prints the stock and the patched value (one
-# value if they are the same). compiler: compared exactly with this gcc only; with
-# another one sign and rough size (a quarter) are. "-" if it does not matter.
+# value if they are the same). compiler: compared exactly with this gcc and perf only ("gcc
+# 12.2.0, perf 6.1.187"); else sign and rough size (a quarter) are, and a null range
+# is not. "-" if it does not matter.
 # Years, versions of the bases and patch numbers (1/3) need no claim.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -29,7 +30,7 @@ if [ "${1-}" = --derive ]; then
 	derive=yes
 	shift
 fi
-gcc=$(gcc -dumpfullversion)
+tools="gcc $(gcc -dumpfullversion), $(perf --version | sed 's/ version//')"
 
 # words FILE: the numbers of its text, one a line: of a mail up to "---"
 words()
@@ -57,6 +58,7 @@ text_of()
 		fi
 	done
 	awk -F '\t' '
+		function abs(s) { sub(/^-/, "", s); return s }
 		function plain(s) { gsub(/[,+]/, "", s); return s }
 		# x rounded to as many decimals as written in w
 		function as(x, w,	d) { d = index(w, ".") ? length(w) - index(w, ".") : 0
@@ -73,7 +75,7 @@ text_of()
 					if (as(c < 0 ? -c : c, t) == t)
 						continue
 				}
-				if (as($5, t) != t && as($6, t) != t)
+				if (abs(as($5, t)) != t && abs(as($6, t)) != t)
 					print $1 ": " w[i] " is neither " $5 " nor " $6 " nor their change"
 			}
 		}' "$1/claims.tsv" >"$tmp/wrong"
@@ -87,10 +89,11 @@ text_of()
 # same STOCK PATCHED COMPILER GOT_STOCK GOT_PATCHED: prints why not
 same()
 {
-	if [ "$3" = - ] || [ "$3" = "gcc $gcc" ]; then
+	if [ "$3" = - ] || [ "$3" = "$tools" ]; then
 		[ "$1 $2" = "$4 $5" ] || echo "found $4 and $5, claimed $1 and $2"
 		return
 	fi
+	case $command in *:null) return ;; esac
 	awk -v s="$1" -v p="$2" -v gs="$4" -v gp="$5" 'BEGIN {
 		if (((p > s) - (p < s)) != ((gp > gs) - (gp < gs)) || gp > p * 1.25 || gp < p * 0.75)
 			print "found " gs " and " gp ", claimed " s " and " p ": another sign or size" }'
@@ -119,7 +122,9 @@ derive_of()
 				t_run "$top/scripts/bench" --base "${what% *}" $opts --out "$tmp/bench/$key" "${what#* }"
 				cat "$tmp/out" "$tmp/err" >&2
 			fi
-			awk -F '\t' -v r="$row" -v m="$metric" '$1 == r && $3 == m && $4 == "patched" { print $5 "\t" $6 }' \
+			awk -F '\t' -v r="$row" -v m="$metric" '$1 == r && $4 == "patched" {
+				if ($3 == m) print $5 "\t" $6
+				if ($3 ":null" == m) print $8 + 0 "\t" $9 + 0 }' \
 				"$tmp/bench/$key/${what% *}/bench/${what#* }/last/bench.tsv" >"$tmp/found" 2>/dev/null || : ;;
 		*)
 			(cd "$top" && sh -c "$command") >"$tmp/found" 2>"$tmp/err" </dev/null || : ;;
