@@ -49,6 +49,8 @@ t_run "$top/scripts/boot" --count l1d=48K:8:64 "$build" "$tmp/bad"
 t_expect 'sets that are no power of two' 4 'l1d.*power of two'
 t_run "$top/scripts/boot" --count l1i=16K:8:64,l1d=48K:12:64 "$build" "$tmp/small"
 t_expect 'another geometry, known to calibrate' 0 'l1d=48K:12:64'
+t_run "$top/scripts/boot" --count cache=off "$build" "$tmp/off"
+t_expect 'without the cache model' 0 'cache=off'
 t_run "$top/scripts/boot" --count cache=on --append l1d=16K:8:64 "$build" "$tmp/other"
 t_expect 'another geometry than calibrate expects' 8 'calibrate expects'
 t_run "$top/scripts/boot" --seed 7 "$build" "$tmp/seed"
