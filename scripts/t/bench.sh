@@ -27,16 +27,16 @@ esac
 F
 cat >"$repo/scripts/boot" <<'F'
 #!/bin/sh
-# --count OPTIONS --list LIST --seed SEED --append WORDS BUILD RUN
-mkdir -p "${10}"
+# --count OPTIONS --list LIST --append WORDS BUILD RUN
+mkdir -p "$8"
 base=1000
-case $9 in irrelevant) base=1008 ;; order-1) base=990 ;; order-?) base=1001 ;; patched) base=$PATCHED ;; esac
-[ "$6" = 1 ] || base=$((base + ($6 * 7) % 5))
-case ${10} in *again) base=$((base + ${AGAIN:-0})) ;; esac
-printf '# kcount\t1\nsection\troi\tmode\tname\tentries_n\tinsns_n\tl1i_miss_n\n' >"${10}/kcount.tsv"
-printf 'region\t%s\tkernel\t-\t1\t%s\t5\n' 2 $base 3 7 4 $base >>"${10}/kcount.tsv"
-printf '%s\n' "${KTAP:-ok 1 bench/pipe}" >"${10}/ktap"
-echo "${STATUS:-ended}" >"${10}/status"
+case $7 in irrelevant) base=1008 ;; order-1) base=990 ;; order-?) base=1001 ;; patched) base=$PATCHED ;; esac
+case $6 in *mem=*) m=${6##*mem=}; base=$((base + (${m%M} * 3) % 5)) ;; esac
+case $8 in *again) base=$((base + ${AGAIN:-0})) ;; esac
+printf '# kcount\t1\nsection\troi\tmode\tname\tentries_n\tinsns_n\tl1i_miss_n\n' >"$8/kcount.tsv"
+printf 'region\t%s\tkernel\t-\t1\t%s\t5\n' 2 $base 3 7 4 $base >>"$8/kcount.tsv"
+printf '%s\n' "${KTAP:-ok 1 bench/pipe}" >"$8/ktap"
+echo "${STATUS:-ended}" >"$8/status"
 F
 bench()
 {
@@ -56,10 +56,10 @@ bench
 t_expect 'no name' 2 '^bench: needs a NAME'
 bench nothing
 t_expect 'a name that is no bench' 2 "^bench: no bench 'nothing'"
-bench --seeds 4 jump-label
-t_expect 'too few seeds' 2 'fewer than 5 samples show nothing'
-bench --seeds x jump-label
-t_expect 'seeds that are no number' 2 'neither 1 nor 5 to 99'
+bench --boots 4 jump-label
+t_expect 'too few boots' 2 'fewer than 5 samples show nothing'
+bench --boots x jump-label
+t_expect 'boots that are no number' 2 'neither 1 nor 5 to 99'
 bench --base 9.9 jump-label
 t_expect 'no such base' 2 "no base '9.9'"
 bench --list
@@ -86,11 +86,11 @@ PATCHED=1003
 bench --no-controls jump-label
 found 'no null range, no verdict' 'pipe 10 insns patched 1000 1003 +0.3000 - - higher,_no_null'
 PATCHED=1100
-bench --seeds 5 jump-label
+bench --boots 5 jump-label
 if [ "$rc" = 0 ] && grep -q "^pipe${t_tab:=$(printf '\t')}10${t_tab}insns${t_tab}patched${t_tab}1001${t_tab}1101${t_tab}+9.9900${t_tab}.*${t_tab}higher\$" "$result"; then
-	t_ok 'five seeds through ab'
+	t_ok 'five boots through ab'
 else
-	t_notok 'five seeds through ab' "status $rc: $(grep '^pipe' "$result")"
+	t_notok 'five boots through ab' "status $rc: $(grep '^pipe' "$result")"
 fi
 AGAIN=1 export AGAIN
 bench jump-label

@@ -53,8 +53,8 @@ t_run "$top/scripts/boot" --count cache=off "$build" "$tmp/off"
 t_expect 'without the cache model' 0 'cache=off'
 t_run "$top/scripts/boot" --count cache=on --append l1d=16K:8:64 "$build" "$tmp/other"
 t_expect 'another geometry than calibrate expects' 8 'calibrate expects'
-t_run "$top/scripts/boot" --seed 7 "$build" "$tmp/seed"
-t_expect 'a seed for nothing' 2 'for --count'
+t_run "$top/scripts/boot" --list count "$build" "$tmp/list"
+t_expect 'a list for nothing' 2 'for --count'
 t_run "$top/scripts/boot" --accel kvm --count cache=on "$build" "$tmp/kvm"
 t_expect 'not under KVM' 2 'not under KVM'
 t_done
