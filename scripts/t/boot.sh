@@ -191,11 +191,11 @@ fi
 image 6144
 
 # What ends well
-t_run env PATH="$FAKE:$PATH" "$boot" --accel tcg --timeout 7 --smp 3 --append "a='b c'" "$build" "$run"
+t_run env PATH="$FAKE:$PATH" "$boot" --accel tcg --timeout 7 --smp 3 --append "a='b c'" --only sched/one "$build" "$run"
 ends good 0 '^ended$'
 why=
 for line in base=7.3 tree=1234abcd 'compiler=gcc 12' 'qemu=QEMU emulator version 0.1 (fake)' accel=tcg,thread=single smp=3 timeout_s=35 \
-	"cmdline=console=ttyS0 panic=-1 nokaslr norandmaps a='b c'" "repo_commit=$(git -C "$top" describe --always --dirty 2>/dev/null || echo none)"; do
+	"cmdline=console=ttyS0 panic=-1 nokaslr norandmaps only=sched/one a='b c'" "repo_commit=$(git -C "$top" describe --always --dirty 2>/dev/null || echo none)"; do
 	grep -qxF -e "$line" "$run/meta" || why="$why no '$line'"
 done
 [ "$(cut -d= -f1 "$run/meta" | sort | uniq -d)" = '' ] || why="$why a key twice"
@@ -209,6 +209,13 @@ for line in -no-reboot "file:$run/console.log" "file:$run/ktap" "file:$run/sampl
 	grep -qxF -e "$line" "$tmp/args" || why="$why no $line"
 done
 if [ -z "$why" ]; then t_ok arguments; else t_notok arguments "$why"; fi
+
+# --only a test that is not there
+fake <<'EOT'
+chat; printf 'KTAP version 1\r\n1..0\r\n# init: done\r\n' >"$port2"
+EOT
+t_run env PATH="$FAKE:$PATH" "$boot" --accel tcg --only no/such "$build" "$run"
+ends no_such_test 7 "no test 'no/such'"
 
 # harmless: words of scripts/badness in lines that mean nothing bad
 fake <<'EOT'
