@@ -19,15 +19,18 @@ export XDG_CACHE_HOME
 		b jl jl/order fail pass  b jl jl/config skip skip \
 		b jl jl pass pass  b ctl ctl/start pass pass \
 		b two two/x fail pass  other jl only/there pass pass \
+		c jl jl/order fail skip  c jl jl/config pass pass
+	printf '%s\t%s\t%s\t%s\t%s\t%s\n' c jl jl/order fail pass stats  c jl jl/only pass pass stats
+	printf '%s\t%s\t%s\t%s\t%s\n' c jl jl/order fail skip \
 		q jl "q/it's \"a\\b\" \\n &<%s" pass pass
 } >"$tmp/expected"
 
-# mk NAME SERIES [BASE]: a RUN folder of a boot that ended, KTAP from stdin
+# mk NAME SERIES [BASE [CONFIG]]: a RUN folder of a boot that ended, KTAP from stdin
 mk()
 {
 	rm -rf "${tmp:?}/$1"
 	mkdir "$tmp/$1"
-	printf 'base=%s\nseries=%s\ntree=12ab\naccel=tcg\ncmdline=a=b c\n' "${3:-b}" "$2" >"$tmp/$1/meta"
+	printf 'base=%s\nseries=%s\nconfig=%s\ntree=12ab\naccel=tcg\ncmdline=a=b c\n' "${3:-b}" "$2" "${4:-bench}" >"$tmp/$1/meta"
 	echo ended >"$tmp/$1/status"
 	cat >"$tmp/$1/ktap"
 }
@@ -125,6 +128,13 @@ fi
 flat() { printf 'KTAP version 1\n1..5\n%s 1 jl/order\nok 2 jl/config # SKIP x\nok 3 jl\nok 4 ctl/start\n%s 5 two/x\n' "$1" "$2"; }
 flat 'not ok' 'not ok' | mk stock stock
 judge stock_as_expected 0 '^PASS b/stock: 2 fail, 2 pass, 1 skip as expected$' stock
+printf 'KTAP version 1\n1..2\nok 1 jl/order # SKIP x\nok 2 jl/config\n# init: done\n' | mk config_none all c
+judge row_without_configuration 0 '^PASS c/all: 1 pass, 1 skip as expected$' config_none
+printf 'KTAP version 1\n1..3\nok 1 jl/order\nok 2 jl/config\nok 3 jl/only\n# init: done\n' >"$tmp/config"
+mk config_own all c stats <"$tmp/config"
+judge row_of_the_configuration 0 '^PASS c/all: 3 pass as expected$' config_own
+mk config_other all c bench <"$tmp/config"
+judge row_of_another_configuration 1 '^FAIL c/all: jl/order: pass, expected skip \(and 1 more\)$' config_other
 flat ok 'not ok' | mk alone jl
 judge one_series_alone 0 '^PASS b/jl: ' alone
 # what is not
