@@ -122,7 +122,11 @@ bzImage)
 	printf '#!/bin/sh\ncat "$3"\n' >"$2/usr/gen_init_cpio"
 	chmod 755 "$2/usr/gen_init_cpio" ;;
 modules)
-	if [ -n "$3" ]; then echo module >"$3/bench.ko"; exit; fi
+	if [ -n "$3" ]; then
+		echo module | tee "$3/bench.ko" >"$3/sizes.ko"
+		echo 'char size_of_thing[300];' | gcc -x c -c - -o "$3/sizes.o"
+		exit
+	fi
 	mkdir -p "$2/lib/tests"
 	echo module >"$2/lib/tests/test_static_key_base.ko"
 	echo module >"$2/lib/tests/test_static_keys.ko" ;;
@@ -193,6 +197,7 @@ f=$repo/Kconfig.fragments
 printf '# Help: base\nCONFIG_PARENT=y\nCONFIG_OPTION=y\n' >"$f/base.config"
 printf '# Help: bench\nCONFIG_BENCH=y\n# CONFIG_DEBUG is not set\n' >"$f/bench.config"
 printf '# Help: debug\nCONFIG_DEBUG=y\n' >"$f/debug.config"
+printf '# Help: schedstats\nCONFIG_OPTION=y\n' >"$f/schedstats.config"
 printf '# Help: 9.9\n#CHECK# CONFIG_ALWAYS=y\n' >"$f/9.9.config"
 for s in alpha beta; do
 	echo CONFIG_TESTED=y >"$repo/selftests/$s/config"
@@ -234,7 +239,7 @@ one bench_and_debug 2 'bench and debug together'
 build --config debug --config bench
 one debug_and_bench 2 'debug and bench together'
 build --config fast
-one unknown_config 2 "'fast' is neither bench nor debug"
+one unknown_config 2 "'fast' is none of bench, debug and schedstats"
 build --series alpha --config
 one config_without_value 2 '--config needs a value'
 build --series
@@ -305,6 +310,7 @@ for file in bzImage vmlinux System.map config initramfs.cpio objects link-order 
 	[ -e "$entry/$file" ] || bad="$bad $file"
 done
 is build "$rc$bad" 0
+is sizes "$(cat "$entry/sizes")" "$(printf 'thing\t300')"
 is build_meta "$(sed -n 's/=.*//p' "$entry/meta" | tr '\n' ' ')" \
 	'base series config commit tree config_id tests compiler linker bzimage_sha256 '
 is build_config "$(tr '\n' ' ' <"$entry/config")" \
@@ -360,8 +366,18 @@ echo '// comment' >>"$repo/selftests/beta/test_beta.c"
 build --series alpha
 another another_selftest
 sed -i '$d' "$repo/selftests/beta/test_beta.c"
+cp "$repo/selftests/beta/Makefile" "$tmp/kept"
+# shellcheck disable=SC2016 # make's
+printf '$(shell echo x >>%s/selftests/beta/new)\n' "$repo" >>"$repo/selftests/beta/Makefile"
+build --series alpha
+t_expect changed_during_the_build 2 'were changed during the build: run it again'
+mv "$tmp/kept" "$repo/selftests/beta/Makefile"
+rm "$repo/selftests/beta/new"
 build --series alpha --config debug
 another another_config
+build --series alpha --config schedstats
+another schedstats_config
+is schedstats_is_bench_and_more "$(grep -c '^CONFIG_BENCH=y' "$entry/config") $(sed -n 's/^config=//p' "$entry/meta")" '1 schedstats'
 printf '# CONFIG_OPTION is not set\n' >"$tmp/frag"
 build --series alpha --fragment "$tmp/frag"
 another fragment_on_top
