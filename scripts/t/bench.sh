@@ -67,27 +67,37 @@ t_expect 'list' 0 '^jump-label$'
 
 PATCHED=1000 export PATCHED
 bench jump-label
-found 'the same twice is equal' 'pipe 10 insns patched 1000 1000 +0.0000 -1.0000 +0.8000 equal'
+found 'the same twice is equal' 'pipe 10 insns patched 1000 1000 +0.0000 -1.0000 +0.8000 equal stock'
 if [ "$(cut -f10 "$result" | sort -u | tr '\n' ' ')" = 'equal verdict ' ]; then t_ok 'no winner among equals'; else t_notok 'no winner among equals' "$(cut -f10 "$result" | sort -u | tr '\n' ' ')"; fi
 PATCHED=991
 bench jump-label
-found 'inside the null range' 'pipe 10 insns patched 1000 991 -0.9000 -1.0000 +0.8000 not_significant'
+found 'inside the null range' 'pipe 10 insns patched 1000 991 -0.9000 -1.0000 +0.8000 not_significant stock'
 PATCHED=980
 bench jump-label
-found 'below the null range' 'pipe 10 insns patched 1000 980 -2.0000 -1.0000 +0.8000 lower'
+found 'below the null range' 'pipe 10 insns patched 1000 980 -2.0000 -1.0000 +0.8000 lower stock'
 PATCHED=1009
 bench jump-label
 found 'above the null range, but not beyond its other end' \
-	'pipe 10 insns patched 1000 1009 +0.9000 -1.0000 +0.8000 not_significant'
+	'pipe 10 insns patched 1000 1009 +0.9000 -1.0000 +0.8000 not_significant stock'
 PATCHED=1011
 bench jump-label
-found 'above the null range' 'pipe 10 insns patched 1000 1011 +1.1000 -1.0000 +0.8000 higher'
+found 'above the null range' 'pipe 10 insns patched 1000 1011 +1.1000 -1.0000 +0.8000 higher stock'
 PATCHED=1003
 bench --no-controls jump-label
-found 'no null range, no verdict' 'pipe 10 insns patched 1000 1003 +0.3000 - - higher,_no_null'
+found 'no null range, no verdict' 'pipe 10 insns patched 1000 1003 +0.3000 - - higher,_no_null stock'
+printf 'one\t--series stock\ntwo\t--series @SERIES@\twords\nthree\t--series @SERIES@\t\ttwo\n' >"$repo/selftests/bench/jump-label.columns"
+bench --no-controls jump-label
+found 'kernels of its own' 'pipe 10 insns two 1000 1003 +0.3000 - - higher,_no_null one'
+found 'compared with another than the first' 'pipe 10 insns three 1003 1003 +0.0000 - - equal two'
+sed -i 's/two$/four/' "$repo/selftests/bench/jump-label.columns"
+bench --no-controls jump-label
+t_expect 'compared with none' 2 "jump-label.columns: there is no kernel 'four'"
+bench --no-controls --stock-patched jump-label
+found 'stock and patched all the same' 'pipe 10 insns patched 1000 1003 +0.3000 - - higher,_no_null stock'
+rm "$repo/selftests/bench/jump-label.columns"
 PATCHED=1100
 bench --boots 5 jump-label
-if [ "$rc" = 0 ] && grep -q "^pipe${t_tab:=$(printf '\t')}10${t_tab}insns${t_tab}patched${t_tab}1001${t_tab}1101${t_tab}+9.9900${t_tab}.*${t_tab}higher\$" "$result"; then
+if [ "$rc" = 0 ] && grep -q "^pipe${t_tab:=$(printf '\t')}10${t_tab}insns${t_tab}patched${t_tab}1001${t_tab}1101${t_tab}+9.9900${t_tab}.*${t_tab}higher${t_tab}stock\$" "$result"; then
 	t_ok 'five boots through ab'
 else
 	t_notok 'five boots through ab' "status $rc: $(grep '^pipe' "$result")"

@@ -11,13 +11,14 @@
 #	id, text, metric, unit, stock, patched, command, compiler
 # text: the numbers as they are written, blank-separated. Each is the stock value,
 # the patched value, or their change in per cent, rounded as written.
-# command: "bench [OPTION...] ROW METRIC" is looked up in what scripts/bench counts
-# for the series, METRIC:null being the two ends of the null range; "quote SOURCE"
+# command: "bench [OPTION...] ROW METRIC[@COLUMN]" is looked up in what scripts/bench
+# counts for the series (COLUMN: patched), METRIC/op being the value of one operation
+# with one decimal and METRIC:null the two ends of the null range; "quote SOURCE"
 # is not ours to measure, and a skip; anything else is run by sh at the top of the
 # repository and prints the stock and the patched value (one if they are the same).
 # compiler: with this gcc and perf ("gcc 12.2.0, perf 6.1.187") compared exactly, else
 # by sign and rough size (a quarter), a null range not at all. "-" if it is all one.
-# Years, versions of the bases and patch numbers (1/3) need no claim.
+# Years, versions of the bases, patch numbers (1/3) and a bare 0 or 1 need no claim.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=scripts/t/tlib.sh
@@ -41,7 +42,7 @@ words()
 	sed -E 's/[-+]?([0-9.,]+)\.\.[-+]?/\1 /g; s/[][()"=;:<>]/ /g; s/%/ /g' | tr -s '[:blank:]' '\n' |
 	sed -E 's/[.,]+$//; s/^[-+]//' |
 	grep -E '^[0-9][0-9,]*(\.[0-9]+)?(-[0-9.]+)?$' | tr - '\n' |
-	grep -vE '^((19|20)[0-9][0-9])$' | grep -vxFf "$tmp/versions" || :
+	grep -vE '^((19|20)[0-9][0-9]|[01])$' | grep -vxFf "$tmp/versions" || :
 }
 
 # text_of DIR: each number has its claim, each claim's text is what it says
@@ -93,7 +94,7 @@ same()
 		[ "$1 $2" = "$4 $5" ] || echo "found $4 and $5, claimed $1 and $2"
 		return
 	fi
-	case $command in *:null) return ;; esac
+	case $command in *:null | *:null@*) return ;; esac
 	awk -v s="$1" -v p="$2" -v gs="$4" -v gp="$5" 'BEGIN {
 		if (((p > s) - (p < s)) != ((gp > gs) - (gp < gs)) || gp > p * 1.25 || gp < p * 0.75)
 			print "found " gs " and " gp ", claimed " s " and " p ": another sign or size" }'
@@ -122,8 +123,11 @@ derive_of()
 				t_run "$top/scripts/bench" --base "${what% *}" $opts --out "$tmp/bench/$key" "${what#* }"
 				cat "$tmp/out" "$tmp/err" >&2
 			fi
-			awk -F '\t' -v r="$row" -v m="$metric" '$1 == r && $4 == "patched" {
+			column=${metric#*@}
+			[ "$column" != "$metric" ] || column=patched
+			awk -F '\t' -v r="$row" -v m="${metric%@*}" -v c="$column" '$1 == r && $4 == c {
 				if ($3 == m) print $5 "\t" $6
+				if ($3 "/op" == m) printf "%.1f\t%.1f\n", $5 / $2, $6 / $2
 				if ($3 ":null" == m) print $8 + 0 "\t" $9 + 0 }' \
 				"$tmp/bench/$key/${what% *}/bench/${what#* }/last/bench.tsv" >"$tmp/found" 2>/dev/null || : ;;
 		*)
