@@ -33,6 +33,18 @@ boots()
 	"$top/scripts/report" "$tmp/boot" >&2 || :
 }
 
+# word NAME CASE TEST WORDS: $build boots with these words on the command line, and
+# the case of that test, which skips without them, passes
+word()
+{
+	t_run "$top/scripts/boot" --only "$3" --append "$4" "$build" "$tmp/boot"
+	if [ "$rc" = 0 ] && grep -qE "^ +ok [0-9]+ $2 *$(printf '\r')?\$" "$tmp/boot/ktap"; then
+		t_ok "$1"
+	else
+		t_notok "$1" "status $rc: $(grep -E "$2|^# " "$tmp/boot/ktap" | tail -n 1 | tr -d '\r')"
+	fi
+}
+
 # same NAME: the last count has the bytes of the first, and is one
 same()
 {
@@ -108,6 +120,34 @@ for base in $bases; do
 	t_run "$top/scripts/run" --base "$base" --config debug --out "$tmp/debug"
 	t_expect "$base debug kernels" 0 "^PASS $base/all: "
 	cat "$tmp/out" >&2
+
+	# The event self-test at boot, under lockdep; then the keys flipped for long.
+	if built "$base debug, event self-test" --base "$base" --config debug \
+		--fragment "$top/Kconfig.fragments/startup-test.config"; then
+		t_run "$top/scripts/boot" --timeout 300 --only sched/sched_stat_enable \
+			--append "SCHED_STAT_SECONDS=600 test_timeout=1200" "$build" "$tmp/boot"
+		t_expect "$base debug, event self-test and ten minutes of toggles" 0 ''
+		tr -d '\r' <"$tmp/boot/ktap" >&2
+		if grep -q 'Testing event sched_stat_wait: OK' "$tmp/boot/console.log"; then
+			t_ok "$base event self-test of sched_stat_wait"
+		else
+			t_notok "$base event self-test of sched_stat_wait" "$(grep -m 1 'Testing event sched_stat' "$tmp/boot/console.log" || echo 'it did not run')"
+		fi
+	fi
+
+	t_run "$top/scripts/run" --base "$base" --config schedstats --out "$tmp/schedstats"
+	t_expect "$base with schedstats" 0 "^PASS $base/all: "
+	cat "$tmp/out" >&2
+	# What only the kernel's command line can ask for.
+	if built "$base schedstats" --base "$base" --config schedstats; then
+		word "$base schedstats=enable" abi.command_line sched/sched_stat_abi schedstats=enable
+		word "$base trace_event= with schedstats" global.boot sched/sched_stat_enable \
+			trace_event=sched:sched_stat_sleep,sched:sched_stat_wait
+	fi
+	if built "$base" --base "$base"; then
+		word "$base trace_event=" global.boot sched/sched_stat_enable \
+			trace_event=sched:sched_stat_sleep,sched:sched_stat_wait
+	fi
 
 	for variant in without-jump-label without-smp; do
 		built "$base $variant" --base "$base" \

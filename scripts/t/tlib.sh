@@ -60,3 +60,30 @@ t_expect()
 		t_ok "$1"
 	fi
 }
+
+# t_clone SRC COMMIT DIR: no more of a kernel tree than some objects need: a whole
+# checkout takes minutes
+t_clone()
+{
+	git clone -q --shared --no-checkout "$1" "$3"
+	printf '%s\n' '/*' '!/*/' 'Kconfig*' /include/ /arch/x86/ /scripts/ /tools/ '!/tools/testing/' '!/tools/perf/' \
+		/kernel/ /io_uring/ /mm/ /lib/ | git -C "$3" sparse-checkout set --no-cone --stdin
+	git -C "$3" checkout -q --detach "$2"
+}
+
+# t_objects CLONE FROM TO: the objects of the C files that differ (kernel/sched/rt.c
+# is none, but part of another one), and those that a Makefile's diff names
+t_objects()
+{
+	{
+		git -C "$1" diff --name-only "$2" "$3" | sed -n '/^tools\//d; /\.c$/p' | while read -r c; do
+			in=$(cd "$1/${c%/*}" && grep -l "^# *include \"${c##*/}\"" ./*.c) || in=$c
+			for o in $in; do
+				printf '%s/%s.o\n' "${c%/*}" "$(basename "$o" .c)"
+			done
+		done
+		git -C "$1" diff -U0 "$2" "$3" -- '*/Makefile' ':!tools' |
+		awk '/^\+\+\+ / { d = $2; sub(/^b\//, "", d); sub(/Makefile$/, "", d) }
+			/^[+-]obj/ { for (i = 1; i <= NF; i++) if ($i ~ /\.o$/) print d $i }'
+	} | sort -u
+}

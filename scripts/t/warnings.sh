@@ -16,21 +16,11 @@ warnings()
 {
 	src=$("$top/scripts/tree" --base "$1" --series "$2" 2>/dev/null | sed -n 's/^src=//p')
 	commit=$("$top/scripts/tree" --base "$1" --series "$2" 2>/dev/null | sed -n 's/^commit=//p')
-	git clone -q --shared --no-checkout "$src" "$tmp/src"
-	# No more than one object needs: a whole checkout takes minutes.
-	printf '%s\n' '/*' '!/*/' 'Kconfig*' /include/ /arch/x86/ /scripts/ /tools/ '!/tools/testing/' '!/tools/perf/' \
-		/kernel/ /mm/ /lib/ | git -C "$tmp/src" sparse-checkout set --no-cone --stdin
-	git -C "$tmp/src" checkout -q --detach "$commit"
+	t_clone "$src" "$commit" "$tmp/src"
 	n=$(find "$top/patches/$1/$2" -name '*.patch' | wc -l)
 	mkdir "$tmp/obj"
-	cp "$("$top/scripts/build" --base "$1" --series "$2" 2>/dev/null)/config" "$tmp/obj/.config"
-	# The objects of touched C files, and those that a Makefile's diff names.
-	objects=$(git -C "$tmp/src" diff --name-only "$commit~$n" "$commit" |
-		sed -n '/^tools\//d; s/\.c$/.o/p'
-		git -C "$tmp/src" diff -U0 "$commit~$n" "$commit" -- '*/Makefile' ':!tools' |
-		awk '/^\+\+\+ / { d = $2; sub(/^b\//, "", d); sub(/Makefile$/, "", d) }
-			/^[+-]obj/ { for (i = 1; i <= NF; i++) if ($i ~ /\.o$/) print d $i }')
-	objects=$(printf '%s\n' "$objects" | sort -u)
+	cp "$("$top/scripts/build" --base "$1" --series stock 2>/dev/null)/config" "$tmp/obj/.config"
+	objects=$(t_objects "$tmp/src" "$commit~$n" "$commit")
 	k=0	# patches applied; 0 is stock
 	while [ "$k" -le "$n" ]; do
 		git -C "$tmp/src" checkout -q --detach "$commit~$((n - k))"
