@@ -195,7 +195,7 @@ t_run env PATH="$FAKE:$PATH" "$boot" --accel tcg --timeout 7 --smp 3 --append "a
 ends good 0 '^ended$'
 why=
 for line in base=7.3 tree=1234abcd 'compiler=gcc 12' 'qemu=QEMU emulator version 0.1 (fake)' accel=tcg,thread=single smp=3 timeout_s=35 \
-	"cmdline=console=ttyS0 panic=-1 nokaslr norandmaps only=sched/one a='b c'" "repo_commit=$(git -C "$top" describe --always --dirty 2>/dev/null || echo none)"; do
+	"cmdline=console=ttyS0 panic=-1 nokaslr norandmaps no_timer_check only=sched/one a='b c'" "repo_commit=$(git -C "$top" describe --always --dirty 2>/dev/null || echo none)"; do
 	grep -qxF -e "$line" "$run/meta" || why="$why no '$line'"
 done
 [ "$(cut -d= -f1 "$run/meta" | sort | uniq -d)" = '' ] || why="$why a key twice"
