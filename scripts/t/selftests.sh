@@ -188,4 +188,53 @@ for t in 512 128 4608; do
 	echo $t >taint
 	guest "tainted $t is not" 1 "^# the kernel is tainted: $t\$" taint /proc/sys/kernel/tainted -- sh "$sh" end
 done
+# sched_stat_tools.sh with tools that are fakes: what they say decides, and whoever
+# cannot tell is a reason to skip, by its name.
+script=$top/selftests/sched-stat/sched_stat_tools.sh
+mkdir -p "$tmp/bin" "$tmp/sys/tracing/events/sched/sched_stat_sleep" "$tmp/bare/tracing" \
+	"$tmp/stock/tracing/events/sched"
+for prog in awk cat cut grep head id mktemp rm sed sh tail; do
+	ln -s "$(command -v $prog)" "$tmp/bin/$prog"
+done
+printf '#!/bin/sh\nexit 1\n' >"$tmp/bin/mount"
+cp -r "$tmp/bin" "$tmp/both"
+cat >"$tmp/both/trace-cmd" <<'EOT'
+#!/bin/sh
+[ "$1" = record ] || echo "  <idle>-0 [000] 1.0: sched_stat_sleep: comm=sleep pid=9 delay=${NS:-1000000000} [ns]"
+EOT
+cat >"$tmp/both/perf" <<'EOT'
+#!/bin/sh
+[ -z "$PERF_SAYS" ] || { echo "$PERF_SAYS" >&2; exit 129; }
+case $* in
+script*trace) echo "swapper ${PERIOD:-${NS:-1000000000}} comm=sleep pid=9 delay=${NS:-1000000000} [ns]" ;;
+script*) echo "sleep ${NS:-1000000000}" ;;
+esac
+EOT
+chmod 755 "$tmp/bin/mount" "$tmp/both/perf" "$tmp/both/trace-cmd"
+
+# tools NAME STATUS PATTERN SYS PATH [ENV...]: a line of its output is PATTERN
+tools()
+{
+	if [ -n "$cannot" ] || [ "$(id -u)" != 0 ]; then
+		t_skip "sched_stat_tools: $1" "${cannot:-not root}"
+		return
+	fi
+	name=$1 status=$2 pattern=$3 sys=$4 path=$5
+	shift 5
+	with "$tmp/$sys" /sys/kernel -- env PATH="$tmp/$path" "$@" sh "$script"
+	t_expect "sched_stat_tools: $name" "$status" "$pattern"
+}
+tools 'all well' 0 '^ok 3 perf_inject$' sys both
+tools 'no tools' 4 '^ok 1 trace_cmd # SKIP no trace-cmd$' sys bin
+tools 'no tracefs' 4 '^1\.\.0 # SKIP no tracefs' bare both
+tools 'perf without libtraceevent' 0 '^ok 2 perf_period # SKIP perf cannot read tracepoints' sys both \
+	'PERF_SAYS=event syntax error: unsupported tracepoint, libtraceevent is necessary'
+tools 'perf that fails otherwise' 1 '^not ok 3 perf_inject$' sys both PERF_SAYS=killed
+tools 'an event that is not there' 1 '^# perf record: unknown tracepoint' stock both 'PERF_SAYS=unknown tracepoint'
+tools 'half a second' 1 '^# 500 ms in place of 1000$' sys both NS=500000000
+tools 'a period that is no delay' 1 '^# a period is not its delay' sys both PERIOD=1
+rm "$tmp/both/id"
+printf '#!/bin/sh\necho 1000\n' >"$tmp/both/id"
+chmod 755 "$tmp/both/id"
+tools 'not root' 4 '^1\.\.0 # SKIP needs root$' sys both
 t_done
