@@ -9,6 +9,25 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/scripts/t/tlib.sh"
 t_tmp
 
+# A report that says FAIL is the last word, whatever is counted after it.
+repo=$tmp/repo
+mkdir -p "$repo/selftests"
+cp -r "$top/scripts" "$top/patches" "$repo/"
+cp -r "$top/selftests/bench" "$repo/selftests/"
+mkdir "$tmp/build"
+: >"$tmp/build/warnings"
+printf '#!/bin/sh\necho "%s"\n' "$tmp/build" >"$repo/scripts/build"
+printf '#!/bin/sh\nexit 0\n' >"$repo/scripts/boot"
+printf '#!/bin/sh\necho a table\n' >"$repo/scripts/bench"
+printf '#!/bin/sh\necho "FAIL 7.3/all: one/test: fail, expected pass"\nexit 1\n' >"$repo/scripts/report"
+t_run "$repo/scripts/run" --no-install --out "$tmp/fake"
+last=$(tail -n 1 "$tmp/out")
+if [ "$rc" = 1 ] && [ "$last" = 'FAIL 7.3/all: 7.3/all: one/test: fail, expected pass' ] && grep -qx 'a table' "$tmp/out"; then
+	t_ok 'a failed report is not forgotten over the counts'
+else
+	t_notok 'a failed report is not forgotten over the counts' "status $rc, last line: $last"
+fi
+
 bases=$(awk '!/^#/ && NF { print $1 }' "$top/patches/bases")
 for base in $bases; do
 	t_run "$top/scripts/run" --base "$base" --out "$tmp/results"
