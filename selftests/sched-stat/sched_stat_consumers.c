@@ -35,7 +35,7 @@ FIXTURE(consumer)
 	struct perf perf;
 	struct bpf bpf;
 	int module;
-	int pipe[2];
+	int pipe[2], done[2];
 	pid_t child;
 	int naps;		/* taken by the child so far */
 };
@@ -43,7 +43,7 @@ FIXTURE(consumer)
 /* Sleep of the child, of which every listener must hear. */
 #define NAP_MS	40
 
-static pid_t napper(int fd)
+static pid_t napper(int fd, int done)
 {
 	pid_t pid = fork();
 	char c;
@@ -51,8 +51,11 @@ static pid_t napper(int fd)
 	if (!pid) {
 		become("nap", 0);
 		/* not reported: how long it takes until the next byte comes */
-		while (read(fd, &c, 1) == 1)
+		while (read(fd, &c, 1) == 1) {
 			sleep_ms(NAP_MS);
+			if (write(done, &c, 1) != 1)
+				break;
+		}
 		_exit(0);
 	}
 	return pid;
@@ -61,9 +64,12 @@ static pid_t napper(int fd)
 /* Let the child sleep n times; each is two: the read and the nap. */
 #define NAP(n) do {							\
 	for (int i_ = 0; i_ < (n); i_++) {				\
+		char c_;						\
+									\
 		ASSERT_EQ(1, write(self->pipe[1], "", 1));		\
-		sleep_ms(NAP_MS * 2);					\
+		ASSERT_EQ(1, read(self->done[0], &c_, 1));		\
 		ASSERT_EQ(0, wait_state(self->child, 'S'));		\
+		sleep_ms(NAP_MS);	/* its dequeue may be delayed */ \
 	}								\
 } while (0)
 
@@ -81,10 +87,10 @@ FIXTURE_SETUP(consumer)
 	why = missing_event();
 	ASSERT_EQ(NULL, why)
 		TH_LOG("there is no event sched:%s", why);
-	ASSERT_EQ(0, pipe(self->pipe));
+	ASSERT_EQ(0, pipe(self->pipe) | pipe(self->done));
 	if (have_schedstats())
 		ASSERT_EQ(0, set_schedstats(0));
-	self->child = napper(self->pipe[0]);
+	self->child = napper(self->pipe[0], self->done[1]);
 	ASSERT_EQ(0, wait_state(self->child, 'S'));
 }
 
