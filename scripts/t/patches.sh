@@ -265,6 +265,17 @@ while read -r base sha commit <&3; do
 	t_run git -C "$k" am -q --whitespace=error-all $(cut -f1 "$tmp/order" | while read -r s; do
 		ls "$patches/$base/$s"/*.patch; done)
 	verdict "$base/all applies" "$([ "$rc" = 0 ] || cat "$tmp/out" "$tmp/err" | head -n 1)"
+	# A maintainer takes them in any order.
+	is=$(git -C "$k" rev-parse 'HEAD^{tree}')
+	back "$k"
+	# shellcheck disable=SC2046 # likewise
+	t_run git -C "$k" am -q --whitespace=error-all $(cut -f1 "$tmp/order" | tac | while read -r s; do
+		ls "$patches/$base/$s"/*.patch; done)
+	if [ "$rc" != 0 ]; then
+		t_notok "$base/all backwards" "$(cat "$tmp/out" "$tmp/err" | head -n 1)"
+	else
+		verdict "$base/all backwards" "$([ "$(git -C "$k" rev-parse 'HEAD^{tree}')" = "$is" ] || echo 'another tree')"
+	fi
 done 3<"$tmp/bases"
 
 bad=$(awk -F'\t' '/^#/ || !NF { next } NF != 3 || $3 == "" { print "line " NR ": not three fields"; next }
