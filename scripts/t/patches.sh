@@ -189,6 +189,14 @@ makefiles()
 	verdict "$id one jump_label.o" "$bad"
 }
 
+# emitted FOLDER...: the tests that the kernel's Makefiles name there
+emitted()
+{
+	for one in "$@"; do
+		make -s -C "$k/tools/testing/selftests/$one" COLLECTION="$one" emit_tests
+	done
+}
+
 # checkpatch: 7.3's, for both bases; what it says is in checkpatch-allow
 checkpatch()
 {
@@ -229,8 +237,9 @@ while read -r base sha commit <&3; do
 			scripts/checkpatch.pl scripts/spelling.txt scripts/const_structs.checkpatch \
 			kernel/Makefile arch/x86/kernel/Makefile Documentation/process/deprecated.rst \
 			drivers/Makefile fs/Makefile init/Makefile ipc/Makefile lib/Makefile include/uapi/Kbuild \
-			include/linux/jump_label.h
+			include/linux/jump_label.h tools/testing/selftests/lib.mk
 	} >"$tmp/paths"
+	: >"$tmp/tests"
 	clone "$k" "$tmp/paths"
 	awk '!/^#/ && NF { print $1 "\t" $2 }' "$patches/$base/order" >"$tmp/order"
 	if [ ! -s "$tmp/order" ]; then
@@ -249,6 +258,7 @@ while read -r base sha commit <&3; do
 			round_trip
 			selftests "$series" "$folder"
 			makefiles
+			emitted "$folder" >>"$tmp/tests"
 		fi
 		checkpatch
 	done 4<"$tmp/order"
@@ -265,6 +275,10 @@ while read -r base sha commit <&3; do
 	t_run git -C "$k" am -q --whitespace=error-all $(cut -f1 "$tmp/order" | while read -r s; do
 		ls "$patches/$base/$s"/*.patch; done)
 	verdict "$base/all applies" "$([ "$rc" = 0 ] || cat "$tmp/out" "$tmp/err" | head -n 1)"
+	# No Makefile of one series undoes what another's says in the same folder.
+	# shellcheck disable=SC2046 # likewise
+	emitted $(cut -f2 "$tmp/order" | sort -u) | sort -u >"$tmp/all"
+	verdict "$base/all has the tests of each" "$(sort -u "$tmp/tests" | comm -3 - "$tmp/all" | tr '\n' ' ')"
 	# A maintainer takes them in any order.
 	is=$(git -C "$k" rev-parse 'HEAD^{tree}')
 	back "$k"
