@@ -153,6 +153,36 @@ else
 	fi
 fi
 
+# The layout test without a module is a SKIP; without its contract it is red.
+if [ -z "$harness" ]; then
+	t_skip 'build sched_entity_layout' "$no_harness"
+elif cc -Wall -Werror -O2 -static -D_GNU_SOURCE= -I"$harness" \
+	"$top/selftests/sched-entity/sched_entity_layout.c" -o "$tmp/sched_entity_layout" 2>"$tmp/err"; then
+	t_ok 'build sched_entity_layout'
+else
+	t_notok 'build sched_entity_layout' "$(grep -m 1 error "$tmp/err" || head -n 1 "$tmp/err")"
+fi
+# layout NAME RESULT: all five of its tests say this
+layout()
+{
+	if [ ! -x "$tmp/sched_entity_layout" ]; then
+		t_skip "layout: $1" "$no_harness"
+		return
+	fi
+	t_run ./sched_entity_layout
+	if [ "$(grep -cE '^(ok|not ok)' "$tmp/out")" = 5 ] && [ "$(cat "$tmp/out" "$tmp/err" | grep -cE "$2")" = 5 ]; then
+		t_ok "layout: $1"
+	else
+		t_notok "layout: $1" "status $rc: $(grep -m 1 -E '^(ok|not ok)' "$tmp/out")"
+	fi
+}
+layout 'no contract' 'sched_entity_layout.tsv is missing or damaged'
+contract=$top/selftests/sched-entity/sched_entity_layout.tsv
+sed 's/^slice	tree	/slice	tree/' "$contract" >"$tmp/sched_entity_layout.tsv"
+layout 'a field of the contract is gone' 'sched_entity_layout.tsv is missing or damaged'
+cp "$contract" "$tmp/sched_entity_layout.tsv"
+layout 'no module' '^ok [0-9] layout\.[a-z_]+ # SKIP (needs root to load a module|sched_entity_probe\.ko was not built)'
+
 # guest NAME STATUS MESSAGE FILE TARGET... -- COMMAND...: selftests/guest.sh
 # ends so and says so, or nothing if MESSAGE is empty
 guest()
