@@ -163,6 +163,8 @@ config DEBUG
 	bool "debug"
 config TESTED
 	bool "what the tests need"
+config NESTED
+	bool "what a module of the tests needs"
 KCONFIG
 echo 'int good(int a); int good(int a) { return a; }' >"$k/kernel/good.c"
 echo 'int jump(int a); int jump(int a) { return a; }' >"$k/kernel/jump_label.c"
@@ -184,13 +186,13 @@ LIB
 tar -C "$tmp/k" -cJf "$tmp/base.tar.xz" linux-9.9
 
 # --- the repository -------------------------------------------------------
-mkdir -p "$repo/patches/9.9/alpha" "$repo/patches/9.9/beta" "$repo/Kconfig.fragments" \
-	"$repo/selftests/alpha" "$repo/selftests/beta"
+mkdir -p "$repo/patches/9.9/alpha" "$repo/patches/9.9/beta" "$repo/patches/9.9/gamma" "$repo/Kconfig.fragments" \
+	"$repo/selftests/alpha" "$repo/selftests/beta" "$repo/selftests/gamma/module"
 cp -r "$top/scripts" "$repo/"
 sed -i 's/^cache_need_mb=.*/cache_need_mb=1/' "$repo/scripts/lib.sh"
 sed -i 's/need_space 2048 /need_space 1 /' "$repo/scripts/build"
 printf 'make\tmake\n' >"$repo/scripts/packages"
-printf 'alpha\tone\nbeta\ttwo\n' >"$repo/patches/9.9/order"
+printf 'alpha\tone\nbeta\ttwo\ngamma\tone\n' >"$repo/patches/9.9/order"
 printf '9.9\t9.9.1\tpackage=9.9.1-1\tsuite\tlinux.tar.xz\t%s\tnone\n' \
 	"$(sha256sum "$tmp/base.tar.xz" | cut -c-64)" >"$repo/patches/bases"
 f=$repo/Kconfig.fragments
@@ -199,11 +201,13 @@ printf '# Help: bench\nCONFIG_BENCH=y\n# CONFIG_DEBUG is not set\n' >"$f/bench.c
 printf '# Help: debug\nCONFIG_DEBUG=y\n' >"$f/debug.config"
 printf '# Help: schedstats\nCONFIG_OPTION=y\n' >"$f/schedstats.config"
 printf '# Help: 9.9\n#CHECK# CONFIG_ALWAYS=y\n' >"$f/9.9.config"
-for s in alpha beta; do
+for s in alpha beta gamma; do
 	echo CONFIG_TESTED=y >"$repo/selftests/$s/config"
 	printf 'TEST_GEN_PROGS := test_%s\ninclude ../lib.mk\n' $s >"$repo/selftests/$s/Makefile"
 	echo 'int main(void) { return 0; }' >"$repo/selftests/$s/test_$s.c"
 done
+echo CONFIG_NESTED=y >"$repo/selftests/gamma/module/config"
+rm "$repo/selftests/gamma/config"
 for prog in init calibrate roi; do
 	echo 'int main(void) { return 0; }' >"$repo/selftests/$prog.c"
 done
@@ -223,6 +227,9 @@ export_patch "$dev" "$repo/patches/9.9/alpha/0001-a.patch" 'alpha: Add a functio
 git -C "$dev" checkout -q --detach main~1
 sed -i '/"default"/{n;s/n$/y/}' "$dev/Kconfig"
 export_patch "$dev" "$repo/patches/9.9/beta/0001-b.patch" 'beta: Change a default'
+git -C "$dev" checkout -q --detach main
+echo 'int gamma(int a); int gamma(int a) { return a; }' >>"$dev/kernel/good.c"
+export_patch "$dev" "$repo/patches/9.9/gamma/0001-c.patch" 'gamma: Add another function'
 git -C "$dev" checkout -q --detach main
 sed -i '1s/return a;/return b;/' "$dev/kernel/jump_label.c"
 export_patch "$dev" "$tmp/broken.patch" 'mutant: Does not compile'
@@ -254,7 +261,7 @@ build --fresh "$tmp"
 one fresh_exists 2 'exists already'
 mv "$repo/selftests/beta/config" "$tmp/kept"
 build --series alpha
-one selftests_config_missing 2 'selftests/beta/config'
+one selftests_config_missing 2 'no selftests/beta/config, nor one further down$'
 mv "$tmp/kept" "$repo/selftests/beta/config"
 mv "$f/9.9.config" "$tmp/kept"
 build --series alpha
@@ -314,9 +321,13 @@ is sizes "$(cat "$entry/sizes")" "$(printf 'thing\t300')"
 is build_meta "$(sed -n 's/=.*//p' "$entry/meta" | tr '\n' ' ')" \
 	'base series config commit tree config_id tests compiler linker bzimage_sha256 '
 is build_config "$(tr '\n' ' ' <"$entry/config")" \
-	'CONFIG_PARENT=y # CONFIG_CHILD is not set # CONFIG_INNER is not set CONFIG_OPTION=y # CONFIG_DEFAULT is not set CONFIG_ALWAYS=y CONFIG_BENCH=y # CONFIG_DEBUG is not set CONFIG_TESTED=y '
+	'CONFIG_PARENT=y # CONFIG_CHILD is not set # CONFIG_INNER is not set CONFIG_OPTION=y # CONFIG_DEFAULT is not set CONFIG_ALWAYS=y CONFIG_BENCH=y # CONFIG_DEBUG is not set CONFIG_TESTED=y CONFIG_NESTED=y '
 is build_objects "$(cut -c67- "$entry/objects" | tr '\n' ' ')" 'kernel/good.o kernel/jump_label.o '
-is build_tests "$(grep -c -E '^file /tests/(one/test_alpha|two/test_beta) ' "$entry/initramfs.cpio")" 2
+# alpha and gamma have the same folder, and each only its own programs.
+is build_tests "$(grep -c -E '^file /tests/(one/test_alpha|two/test_beta|one/test_gamma) ' "$entry/initramfs.cpio")" 3
+lists=$(echo "$cache"/obj/*/hotpath-tests/out/tests)
+is build_list "$(tr '\n' ';' <"$lists/list")" 'guest/sanity ./guest.sh start;one/test_alpha ./test_alpha;two/test_beta ./test_beta;one/test_gamma ./test_gamma;guest/test_static_keys test_static_key_base.ko test_static_keys.ko;guest/untainted ./guest.sh end;'
+is build_count_list "$(tr '\n' ';' <"$lists/count.alpha")" 'guest/calibrate ./calibrate;bench/one ../guest/roi 2 -- ./bench.sh;bench/two bench.ko;'
 is build_no_warnings "$(cat "$entry/warnings")" ''
 is build_no_scraps "$(scraps)" ''
 build --series alpha

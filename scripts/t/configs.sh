@@ -68,7 +68,7 @@ compile()
 	{
 		sed '/^#CHECK# /d' "$frags/base.config" "$frags/bench.config" "$frags/${id}.config"
 		sed -n 's/^\([a-z].*\)	.*/\1/p' "$top/patches/$id/order" | while read -r one; do
-			cat "$top/selftests/$one/config"
+			find "$top/selftests/$one" -name config -exec cat {} +
 		done
 	} | awk -v own="$tmp/own" 'BEGIN { while ((getline l <own) > 0) { sub(/^# /, "", l); sub(/[ =].*/, "", l); drop[l] } }
 		{ n = $0; sub(/^# /, "", n); sub(/[ =].*/, "", n) } !(n in drop)' >"$tmp/frag"
