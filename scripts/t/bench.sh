@@ -18,6 +18,9 @@ printf '2\tpipe\t10\tsome pipe\n3\tloop\t10\tsome.ko\n' >"$repo/selftests/bench/
 cat >"$repo/scripts/build" <<'F'
 #!/bin/sh
 # a build is its arguments
+for arg; do
+	case $arg in *.patch) [ -r "$arg" ] || exit 2 ;; esac
+done
 case "$*" in
 *irrelevant*) echo irrelevant ;;
 *order-?.patch*) echo "$*" | sed 's/.*\(order-.\).*/\1/' ;;
@@ -65,6 +68,16 @@ t_expect 'no such base' 2 "no base '9.9'"
 bench --list
 t_expect 'list' 0 '^jump-label$'
 
+# The real lists: four fields, ids and names once; the patches of the columns are there.
+bad=$(awk -F '\t' '/^#/ || NF == 0 { next }
+	NF != 4 || $2 "" == "" || $3 !~ /^[1-9][0-9]*$/ || $1 !~ /^[0-9]+$/ || $1 < 2 || $1 > 99 ||
+		seen[FILENAME, $1]++ || seen[FILENAME, $2]++ { print FILENAME ": " $0 ";" }' "$top"/selftests/bench/*.list)
+if [ -z "$bad" ]; then t_ok 'lists'; else t_notok 'lists' "$bad"; fi
+bad=$(grep -ohE '[^ ]+\.patch' "$top"/selftests/bench/*.columns | while read -r f; do
+	ls "$top"/scripts/testdata/*/*/"$f" >/dev/null 2>&1 || echo "$f;"
+done)
+if [ -z "$bad" ]; then t_ok 'patches of the columns'; else t_notok 'patches of the columns' "not there: $bad"; fi
+
 PATCHED=1000 export PATCHED
 bench jump-label
 found 'the same twice is equal' 'pipe 10 insns patched 1000 1000 +0.0000 -1.0000 +0.8000 equal stock'
@@ -85,6 +98,10 @@ found 'above the null range' 'pipe 10 insns patched 1000 1011 +1.1000 -1.0000 +0
 PATCHED=1003
 bench --no-controls jump-label
 found 'no null range, no verdict' 'pipe 10 insns patched 1000 1003 +0.3000 - - higher,_no_null stock'
+# A mutant of the series is found by its name, as a control is.
+printf 'stock\t--series stock\nmutant\t--series @SERIES@ --mutant jump-label.second-entry.patch\n' >"$repo/selftests/bench/jump-label.columns"
+bench --no-controls jump-label
+found 'a mutant for a column' 'pipe 10 insns mutant 1000 1003 +0.3000 - - higher,_no_null stock'
 printf 'one\t--series stock\ntwo\t--series @SERIES@\twords\nthree\t--series @SERIES@\t\ttwo\n' >"$repo/selftests/bench/jump-label.columns"
 bench --no-controls jump-label
 found 'kernels of its own' 'pipe 10 insns two 1000 1003 +0.3000 - - higher,_no_null one'

@@ -216,7 +216,7 @@ echo 'exit 0' >"$repo/selftests/guest.sh"
 mkdir "$repo/selftests/bench"
 echo 'exit 0' >"$repo/selftests/bench/bench.sh"
 echo 'int main(void) { return 0; }' >"$repo/selftests/bench/prog.c"
-printf '2\tone\t1\t./bench.sh\n3\ttwo\t1\tbench.ko\n' >"$repo/selftests/bench/alpha.list"
+printf '2\tone\t1\t./bench.sh\n3\ttwo\t1\tbench.ko\n4\tthree\t1\t./prog -r @ID@ x\n' >"$repo/selftests/bench/alpha.list"
 dev=$tmp/dev
 cp -r "$k" "$dev"
 git -C "$dev" init -q -b main
@@ -327,7 +327,7 @@ is build_objects "$(cut -c67- "$entry/objects" | tr '\n' ' ')" 'kernel/good.o ke
 is build_tests "$(grep -c -E '^file /tests/(one/test_alpha|two/test_beta|one/test_gamma) ' "$entry/initramfs.cpio")" 3
 lists=$(echo "$cache"/obj/*/hotpath-tests/out/tests)
 is build_list "$(tr '\n' ';' <"$lists/list")" 'guest/sanity ./guest.sh start;one/test_alpha ./test_alpha;two/test_beta ./test_beta;one/test_gamma ./test_gamma;guest/test_static_keys test_static_key_base.ko test_static_keys.ko;guest/untainted ./guest.sh end;'
-is build_count_list "$(tr '\n' ';' <"$lists/count.alpha")" 'guest/calibrate ./calibrate;bench/one ../guest/roi 2 -- ./bench.sh;bench/two bench.ko;'
+is build_count_list "$(tr '\n' ';' <"$lists/count.alpha")" 'guest/calibrate ./calibrate;bench/one ../guest/roi 2 -- ./bench.sh;bench/two bench.ko;bench/three ./prog -r 4 x;'
 is build_no_warnings "$(cat "$entry/warnings")" ''
 is build_no_scraps "$(scraps)" ''
 build --series alpha
