@@ -5,6 +5,7 @@
 # the kernel's groups and asserts and the cover letter's tables; pahole over
 # kernel/sched/core.o in several configurations, sizes against stock's; stock
 # is red; a header with a field in front of the tree's group does not compile.
+# Works in a clone of its own: the cache's checkout is not touched.
 # What was measured is kept in the cache under the hash of its inputs.
 # Test output as tlib.sh says.
 set -eu
@@ -75,12 +76,13 @@ for status in 0 1; do
 	fi
 done
 
-# lines FILE...: what the series leaves of a file's added lines
 t_run "$top/scripts/tree" --series sched-entity
 cat "$tmp/err" >&2
 [ "$rc" = 0 ] || { t_notok 'the series applies' "$(tail -n 1 "$tmp/err")"; t_done; }
 src=$(sed -n 's/^src=//p' "$tmp/out")
 commit=$(sed -n 's/^commit=//p' "$tmp/out")
+stock=$(sed -n 's/^base_commit=//p' "$tmp/out")
+k=$tmp/k
 code=$(git -C "$src" rev-parse "$commit:include" "$commit:kernel")
 git -C "$src" show "$commit:kernel/sched/core.c" >"$tmp/core.c"
 git -C "$src" show "$commit:include/linux/sched.h" >"$tmp/sched.h"
@@ -127,6 +129,11 @@ awk -v OFS='\t' '/^ field +group +/ { inside = 1; next } inside && NF == 0 { exi
 cut -f1,2 "$tmp/rows" >"$tmp/pairs"
 differ "the cover letter's map names the contract's fields" "$tmp/pairs" "$tmp/table"
 
+# Out-of-tree schedulers patch this struct: no line changes for its blanks.
+git -C "$src" diff --numstat "$stock" "$commit" -- include kernel >"$tmp/want"
+git -C "$src" diff --numstat -w "$stock" "$commit" -- include kernel >"$tmp/is"
+differ 'no churn of blanks' "$tmp/want" "$tmp/is"
+
 # wanted NAME: the options of a configuration of the matrix
 wanted()
 {
@@ -155,16 +162,16 @@ object()
 	case $1 in 32*) o=$tmp/o32 arch=i386 ;; *) o=$tmp/o64 arch=x86_64 ;; esac
 	mkdir -p "$o"
 	wanted "$1" >"$tmp/wanted"
-	t_run make -C "$src" O="$o" ARCH=$arch tinyconfig
+	t_run make -C "$k" O="$o" ARCH=$arch tinyconfig
 	cat "$tmp/wanted" >>"$o/.config"
-	[ "$rc" != 0 ] || t_run make -C "$src" O="$o" ARCH=$arch olddefconfig
+	[ "$rc" != 0 ] || t_run make -C "$k" O="$o" ARCH=$arch olddefconfig
 	while [ "$rc" = 0 ] && read -r line; do
 		case $line in
 		CONFIG_*) grep -qxF -e "$line" "$o/.config" ;;
 		*) line=${line% is not set}; ! grep -q "^${line#\# }=" "$o/.config" ;;
 		esac || { rc=1; echo "$line did not survive olddefconfig" >"$tmp/err"; }
 	done <"$tmp/wanted"
-	[ "$rc" != 0 ] || t_run make -C "$src" O="$o" ARCH=$arch -j"$(nproc)" kernel/sched/core.o
+	[ "$rc" != 0 ] || t_run make -C "$k" O="$o" ARCH=$arch -j"$(nproc)" kernel/sched/core.o
 	cat "$tmp/err" >&2
 }
 
@@ -201,7 +208,7 @@ measure()
 	for c in $configs; do
 		for s in stock sched-entity; do
 			say "$s: $c"
-			git -C "$src" checkout -q -f --detach "$([ $s = stock ] && echo refs/hotpath/base || echo "$commit")"
+			git -C "$k" checkout -q -f --detach "$([ $s = stock ] && echo "$stock" || echo "$commit")"
 			object "$c"
 			if [ "$rc" != 0 ]; then
 				printf '%s\t%s\tbuild\t%s\n' "$s" "$c" "$(grep -m 1 -E 'error|survive' "$tmp/err" || tail -n 1 "$tmp/err")"
@@ -219,15 +226,14 @@ measure()
 }
 
 # mutated: a header with a field in front of the group, and the mutants that are
-# for us, not for a guest: "NAME status first-word-that-counts" rows. What an
-# interruption leaves behind in the tree scripts/tree mends.
+# for us, not for a guest: "NAME status first-word-that-counts" rows.
 mutated()
 {
 	say 'sched-entity: mutants'
-	sed -i 's/^\t__cacheline_group_begin(sched_entity_tree);/\tu64 intruder;\n&/' "$src/include/linux/sched.h"
+	sed -i 's/^\t__cacheline_group_begin(sched_entity_tree);/\tu64 intruder;\n&/' "$k/include/linux/sched.h"
 	broken intruder
 	for m in $mutants; do
-		git -C "$src" apply "$m" || { printf 'sched-entity\tmutant\t%s\tdoes not apply\n' "${m##*/}"; continue; }
+		git -C "$k" apply "$m" || { printf 'sched-entity\tmutant\t%s\tdoes not apply\n' "${m##*/}"; continue; }
 		broken "${m##*/}"
 	done
 }
@@ -235,7 +241,7 @@ mutated()
 # broken NAME: what becomes of the object of the tree as it is; then mend it
 broken()
 {
-	t_run make -C "$src" O="$o" ARCH=x86_64 kernel/sched/core.o
+	t_run make -C "$k" O="$o" ARCH=x86_64 kernel/sched/core.o
 	cat "$tmp/err" >&2
 	if [ "$rc" != 0 ]; then
 		says=$(grep -m 1 -oE 'BUILD_BUG_ON failed: .*' "$tmp/err" || tail -n 1 "$tmp/err")
@@ -243,7 +249,7 @@ broken()
 		t_run "$top/scripts/layout" "$contract" "$o/kernel/sched/core.o" "$o/.config"
 		says=$(tr '\n' ';' <"$tmp/out")
 	fi
-	git -C "$src" checkout -q -f
+	git -C "$k" checkout -q -f
 	printf 'sched-entity\tmutant\t%s\t%s\n' "$1" "$rc $says"
 }
 
@@ -256,9 +262,8 @@ mkdir -p "$cache/layout"
 kept=$cache/layout/$( { echo "$code"; cat "$0" "$top/scripts/layout" "$contract" "$top/patches/bases" $mutants
 	gcc --version; pahole --version; } | sha256sum | cut -c-16)
 if [ ! -s "$kept" ]; then
-	lock "src-${src##*/}"
+	t_clone "$src" "$commit" "$k"
 	measure >"$tmp/rows"
-	exec 9>&-
 	# What does not build may build the next time: a full disk, a signal.
 	if grep -q "${tab}build${tab}[^o]" "$tmp/rows"; then kept=$tmp/rows; else mv "$tmp/rows" "$kept"; fi
 fi
