@@ -130,9 +130,9 @@ cut -f1,2 "$tmp/rows" >"$tmp/pairs"
 differ "the cover letter's map names the contract's fields" "$tmp/pairs" "$tmp/table"
 
 # Out-of-tree schedulers patch this struct: no line changes for its blanks.
-git -C "$src" diff --numstat "$stock" "$commit" -- include kernel >"$tmp/want"
-git -C "$src" diff --numstat -w "$stock" "$commit" -- include kernel >"$tmp/is"
-differ 'no churn of blanks' "$tmp/want" "$tmp/is"
+git -C "$src" diff --numstat "$stock" "$commit" -- include kernel >"$tmp/lines"
+git -C "$src" diff --numstat -w "$stock" "$commit" -- include kernel >"$tmp/lines-w"
+differ 'no churn of blanks' "$tmp/lines" "$tmp/lines-w"
 
 # wanted NAME: the options of a configuration of the matrix
 wanted()
