@@ -183,7 +183,7 @@ static void run_test(int number, char *line)
 	while (n < MAX_ARGS && (arg[n] = strtok(NULL, " \n")))
 		n++;
 	arg[n] = NULL;
-	slash = strchr(name, '/');
+	slash = strrchr(name, '/');	/* the folder may be nested */
 	if (!n || !slash)
 		fatal("bad line '%s' in /tests/list", name);
 	snprintf(dir, sizeof(dir), "/tests/%.*s", (int)(slash - name), name);
