@@ -22,6 +22,7 @@
 #include "kselftest_harness.h"
 
 #define MODULE		"test_pcp_order1"
+#define STORM		"test_pcp_storm"
 #define BLOCKS		4096
 #define MAX_ROUNDS	8
 #define TIMEOUT		150
@@ -39,7 +40,8 @@ struct zone {
 struct result {
 	char zone[32];
 	long node;
-	long strays;
+	long strays, miscounts, free_lost;
+	long count, listed;	/* of the CPU's list, at the end */
 	long allocs[MAX_ROUNDS], frees[MAX_ROUNDS], refill_max[MAX_ROUNDS];
 	long single_allocs[MAX_ROUNDS], single_refill_max[MAX_ROUNDS];
 };
@@ -133,13 +135,13 @@ static long pages_left(const char *name, long node)
 	return last;
 }
 
-static int read_parameter(const char *name, char *text, int size)
+static int read_parameter_of(const char *module, const char *name, char *text, int size)
 {
 	char path[128];
 	FILE *f;
 	int ok;
 
-	snprintf(path, sizeof(path), "/sys/module/" MODULE "/parameters/%s", name);
+	snprintf(path, sizeof(path), "/sys/module/%s/parameters/%s", module, name);
 	f = fopen(path, "r");
 	if (!f)
 		return -1;
@@ -147,6 +149,11 @@ static int read_parameter(const char *name, char *text, int size)
 	fclose(f);
 	text[strcspn(text, "\n")] = '\0';
 	return ok ? 0 : -1;
+}
+
+static int read_parameter(const char *name, char *text, int size)
+{
+	return read_parameter_of(MODULE, name, text, size);
 }
 
 static int read_numbers(const char *name, long *v, int max)
@@ -179,6 +186,7 @@ FIXTURE(pcp)
 	int cpu;		/* that allocates: the last one */
 	struct result r;	/* of the last run */
 	struct zone z;		/* that it used, before it */
+	int storm;		/* is loaded */
 	long min_free;		/* vm.min_free_kbytes to put back, or 0 */
 	char online[64];	/* where cpu is taken offline */
 	int offline;		/* and must be brought back */
@@ -210,13 +218,16 @@ FIXTURE_TEARDOWN(pcp)
 		put_number("/proc/sys/vm/min_free_kbytes", self->min_free);
 	if (self->offline)
 		set_online(self, _metadata, 1);
+	if (self->storm)
+		syscall(SYS_delete_module, STORM, O_NONBLOCK);
 	if (self->fd >= 0)
 		close(self->fd);
 }
 
 /*
  * Load the module with these options, read its results, unload it. A run whose
- * pages came from several zones says nothing.
+ * pages came from several zones says nothing. Whatever it is for, each run also
+ * checks that no page is lost or counted wrong.
  */
 static int __attribute__((format(printf, 3, 4)))
 run(FIXTURE_DATA(pcp) *self, struct __test_metadata *_metadata, const char *options, ...)
@@ -247,12 +258,21 @@ run(FIXTURE_DATA(pcp) *self, struct __test_metadata *_metadata, const char *opti
 	EXPECT_EQ(0, read_parameter("zone_name", r->zone, sizeof(r->zone)));
 	EXPECT_EQ(0, read_numbers("node", &r->node, 1));
 	EXPECT_EQ(0, read_numbers("strays", &r->strays, 1));
+	EXPECT_EQ(0, read_numbers("miscounts", &r->miscounts, 1));
+	EXPECT_EQ(0, read_numbers("free_lost", &r->free_lost, 1));
+	EXPECT_EQ(0, read_numbers("count", &r->count, 1));
+	EXPECT_EQ(0, read_numbers("listed", &r->listed, 1));
 	EXPECT_EQ(0, read_numbers("allocs", r->allocs, MAX_ROUNDS));
 	EXPECT_EQ(0, read_numbers("frees", r->frees, MAX_ROUNDS));
 	EXPECT_EQ(0, read_numbers("refill_max", r->refill_max, MAX_ROUNDS));
 	EXPECT_EQ(0, read_numbers("single_allocs", r->single_allocs, MAX_ROUNDS));
 	EXPECT_EQ(0, read_numbers("single_refill_max", r->single_refill_max, MAX_ROUNDS));
 	ASSERT_EQ(0, syscall(SYS_delete_module, MODULE, O_NONBLOCK));
+	EXPECT_EQ(0, r->miscounts);
+	EXPECT_EQ(0, r->free_lost);
+	EXPECT_EQ(r->listed, r->count);
+	if (self->offline)
+		return 0;
 	ASSERT_EQ(0, read_zone(r->zone, r->node, self->cpu, &self->z));
 	TH_LOG("%s: zone %s, batch %ld, all rounds: %ld allocs, %ld frees, %ld of order 0",
 	       text, r->zone, self->z.batch, sum(r->allocs), sum(r->frees),
@@ -433,25 +453,42 @@ TEST_F_TIMEOUT(pcp, zone_below_high_gives_one_batch, TIMEOUT)
 	EXPECT_LE(self->r.refill_max[0], self->z.batch);
 }
 
+/* The CPU is offline: its lists are empty, and say so. */
+static int expect_drained(FIXTURE_DATA(pcp) *self, struct __test_metadata *_metadata)
+{
+	if (run(self, _metadata, "mode=look"))
+		return -1;
+	EXPECT_EQ(0, self->r.count);
+	EXPECT_EQ(0, self->r.listed);
+	return 0;
+}
+
 /*
- * Free pages and those on the lists make the same sum while blocks and single
- * pages are on the list of a CPU and when it is offline and has none. Taking a
- * CPU down and up costs memory itself, up to three pages a time were seen: what
- * is lost in each cycle must add up to more.
+ * N blocks and M single pages are 2 N + M pages: the module compares pcp->count
+ * with NR_FREE_PAGES after each operation, and with the lists in the end. Taking
+ * the CPU offline drains exactly that, whatever is left: nothing but blocks of
+ * order 1, or an odd number of pages. That takes and frees memory itself, up to
+ * three pages a time were seen: what is lost in each cycle must add up to more.
  */
 TEST_F_TIMEOUT(pcp, every_page_is_counted, TIMEOUT)
 {
-	const int cycles = 12, noise = 20;
-	long first = 0, on_list, offline;
-	int i;
+	static const struct { int blocks, singles; } mix[] = {
+		{ 1, 0 }, { 7, 0 }, { 1, 1 }, { 31, 1 }, { 512, 3 }, { 513, 1 },
+	};
+	const int cycles = 2 * sizeof(mix) / sizeof(mix[0]), noise = 20;
+	long first = 0, on_list, offline = 0;
+	int i, m;
 
 	if (drain(self, _metadata))
 		return;
 	for (i = 0; i <= cycles; i++) {
-		if (run(self, _metadata, "blocks=513 singles=1"))
+		m = i % (sizeof(mix) / sizeof(mix[0]));
+		if (run(self, _metadata, "blocks=%d singles=%d", mix[m].blocks, mix[m].singles))
 			return;
 		on_list = pages_left(self->r.zone, self->r.node);
 		set_online(self, _metadata, 0);
+		if (expect_drained(self, _metadata))
+			return;
 		offline = pages_left(self->r.zone, self->r.node);
 		set_online(self, _metadata, 1);
 		EXPECT_GE(noise, labs(on_list - offline));
@@ -462,27 +499,119 @@ TEST_F_TIMEOUT(pcp, every_page_is_counted, TIMEOUT)
 	EXPECT_GE(5 * cycles, labs(first - offline));
 }
 
-/* What a burst has left on the list goes back, also when nobody needs it. */
-TEST_F_TIMEOUT(pcp, idle_pages_are_given_back, TIMEOUT)
+/* Seconds until what a burst has left on the list has gone back; -1 if it has not. */
+static long idle_seconds(FIXTURE_DATA(pcp) *self, struct __test_metadata *_metadata, int order)
 {
-	time_t end = time(NULL) + 90;
 	struct timespec tick = { .tv_nsec = 50000000 };
-	cpu_set_t cpus;
+	time_t start = time(NULL);
 	struct zone z;
 
-	if (run(self, _metadata, "blocks=%d rounds=2", BLOCKS))
-		return;
+	do {
+		nanosleep(&tick, NULL);
+		ASSERT_EQ(0, read_zone(self->r.zone, self->r.node, self->cpu, &z));
+	} while (z.count > limit(&z) && time(NULL) < start + 90);
+	TH_LOG("order %d: %ld pages after the burst, %ld after %ld s", order,
+	       self->z.count, z.count, (long)(time(NULL) - start));
+	return z.count > limit(&z) ? -1 : time(NULL) - start;
+}
+
+/* It goes back also when nobody needs it, and about as fast as for order 0. */
+TEST_F_TIMEOUT(pcp, idle_pages_are_given_back, 2 * TIMEOUT)
+{
+	cpu_set_t cpus;
+	long as_order_0, seconds;
+
 	/* The work that does it is not worth waking an idle CPU for. */
 	CPU_ZERO(&cpus);
 	CPU_SET(self->cpu, &cpus);
 	ASSERT_EQ(0, sched_setaffinity(0, sizeof(cpus), &cpus));
-	do {
-		nanosleep(&tick, NULL);
-		ASSERT_EQ(0, read_zone(self->r.zone, self->r.node, self->cpu, &z));
-	} while (z.count > limit(&z) && time(NULL) < end);
-	TH_LOG("%ld pages after the burst, %ld after %ld s", self->z.count, z.count,
-	       (long)(time(NULL) - end + 90));
-	EXPECT_LE(z.count, limit(&z));
+	if (run(self, _metadata, "order=0 blocks=%d rounds=2", 2 * BLOCKS))
+		return;
+	as_order_0 = idle_seconds(self, _metadata, 0);
+	if (as_order_0 < 0)
+		SKIP(return, "pages of order 0 are not given back here, either");
+	if (run(self, _metadata, "blocks=%d rounds=2", BLOCKS))
+		return;
+	seconds = idle_seconds(self, _metadata, 1);
+	EXPECT_LE(0, seconds);
+	EXPECT_LE(seconds, 2 * as_order_0 + 10);
+}
+
+static long storm_result(const char *name)
+{
+	char text[32];
+
+	return read_parameter_of(STORM, name, text, sizeof(text)) ? -1 : atol(text);
+}
+
+/* Load the module that allocates and frees from everywhere until it is unloaded. */
+static int start_storm(FIXTURE_DATA(pcp) *self, struct __test_metadata *_metadata)
+{
+	int fd = open("test_modules/" STORM ".ko", O_RDONLY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		SKIP(return -1, "test_modules/" STORM ".ko was not built (no KDIR)");
+	errno = 0;
+	err = syscall(SYS_finit_module, fd, "", 0) ? errno : 0;
+	close(fd);
+	if (err == EOPNOTSUPP)
+		SKIP(return -1, "not on PREEMPT_RT");
+	ASSERT_EQ(0, err);
+	self->storm = 1;
+	return 0;
+}
+
+/* Unload it; no block was handed out twice, and there was a storm. */
+static void end_storm(FIXTURE_DATA(pcp) *self, struct __test_metadata *_metadata)
+{
+	TH_LOG("%ld blocks, and %ld in interrupts", storm_result("done"), storm_result("in_irq"));
+	EXPECT_LT(0, storm_result("done"));
+	EXPECT_LT(0, storm_result("in_irq"));
+	EXPECT_EQ(0, storm_result("bad"));
+	ASSERT_EQ(0, syscall(SYS_delete_module, STORM, O_NONBLOCK));
+	self->storm = 0;
+}
+
+/* A CPU goes and comes back in the middle of it: its lists are empty each time. */
+TEST_F_TIMEOUT(pcp, storm_with_cpu_hotplug, TIMEOUT)
+{
+	int i;
+
+	if (drain(self, _metadata) || run(self, _metadata, "blocks=1") ||
+	    start_storm(self, _metadata))
+		return;
+	for (i = 0; i < 20; i++) {
+		set_online(self, _metadata, 0);
+		if (expect_drained(self, _metadata))
+			return;
+		set_online(self, _metadata, 1);
+	}
+	end_storm(self, _metadata);
+	/* The lists that the storm has left are counted right, too. */
+	run(self, _metadata, "blocks=513 singles=1");
+}
+
+/* Take memory offline in the middle of it, where there is a block that can be. */
+TEST_F_TIMEOUT(pcp, storm_with_memory_offline, TIMEOUT)
+{
+	char path[80];
+	int i, done = 0;
+
+	if (access("/sys/devices/system/memory/block_size_bytes", R_OK))
+		SKIP(return, "needs CONFIG_MEMORY_HOTREMOVE");
+	if (start_storm(self, _metadata))
+		return;
+	for (i = 0; i < 4096 && done < 20; i++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%d/online", i);
+		/* EBUSY is an answer: the block has pages that cannot move. */
+		if (get_number(path) != 1 || put_number(path, 0))
+			continue;
+		done++;
+		ASSERT_EQ(0, put_number(path, 1));
+	}
+	end_storm(self, _metadata);
+	if (!done)
+		SKIP(return, "no block of memory could be taken offline");
 }
 
 TEST_HARNESS_MAIN

@@ -6,7 +6,12 @@
  * An operation that the per-CPU lists (PCP) serve leaves NR_FREE_PAGES as it
  * is; one that refills or drains them, or goes past them, changes it. The work
  * is done in stop_machine(), so nobody else changes it in the meantime, and
- * the counts are exact. Nothing of the allocator is looked at but that number.
+ * the counts are exact.
+ *
+ * What leaves the buddy lists and is not handed out must be on the list of this
+ * CPU: after each operation the change of NR_FREE_PAGES and that of pcp->count
+ * add up to the size of the block, else it is a miscount. In the end pcp->count
+ * is compared with what the lists really hold.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -22,7 +27,7 @@
 
 static char *mode = "burst";
 module_param(mode, charp, 0444);
-MODULE_PARM_DESC(mode, "burst: allocate all blocks, then free them all; pairs: allocate, free, allocate, free...; apart: as burst, but freed on cpu2");
+MODULE_PARM_DESC(mode, "burst: allocate all blocks, then free them all; pairs: allocate, free, allocate, free...; apart: as burst, but freed on cpu2; look: only look at the list of cpu, which may be offline");
 
 static unsigned int order = 1;
 module_param(order, uint, 0444);
@@ -81,6 +86,20 @@ MODULE_PARM_DESC(refill_max, "the most pages that the allocation of one block to
 module_param_array(single_refill_max, uint, &nr_results, 0444);
 MODULE_PARM_DESC(single_refill_max, "the same for one order-0 page (result)");
 
+static unsigned int miscounts;
+module_param(miscounts, uint, 0444);
+MODULE_PARM_DESC(miscounts, "operations after which free pages and pcp->count did not add up (result)");
+
+static long count, listed;
+module_param(count, long, 0444);
+MODULE_PARM_DESC(count, "pcp->count of cpu at the end (result)");
+module_param(listed, long, 0444);
+MODULE_PARM_DESC(listed, "pages that its lists hold at the end (result)");
+
+static long free_lost;
+module_param(free_lost, long, 0444);
+MODULE_PARM_DESC(free_lost, "pages missing from NR_FREE_PAGES and pcp->count after all rounds (result)");
+
 static struct page **pages;	/* (1 + singles) for each block */
 static struct zone *zone;
 static unsigned int round;	/* index of its results */
@@ -96,20 +115,46 @@ static long buddy_change(void)
 	return last - was;
 }
 
-static struct page *get(unsigned int ord, unsigned int *count, unsigned int *max)
+/* How many pages this CPU's list gained since the last call. */
+static long list_change(void)
+{
+	static int last;
+	int was = last;
+
+	last = per_cpu_ptr(zone->per_cpu_pageset, smp_processor_id())->count;
+	return last - was;
+}
+
+/* Both of them from here on; what the buddy lists gained. */
+static long change_by(long due)
+{
+	long buddy = buddy_change();
+
+	if (buddy + list_change() != due)
+		miscounts++;
+	return buddy;
+}
+
+static void start(void)
+{
+	buddy_change();
+	list_change();
+}
+
+static struct page *get(unsigned int ord, unsigned int *needed, unsigned int *max)
 {
 	gfp_t gfp = GFP_NOWAIT | __GFP_NOWARN | (dma ? GFP_DMA : 0) | (ord ? __GFP_COMP : 0);
 	struct page *page;
 	long change;
 
 	page = alloc_pages(gfp, ord);
-	change = buddy_change();
+	change = change_by(page && page_zone(page) == zone ? -(1L << ord) : 0);
 	if (!page) {
 		error = -ENOMEM;
 	} else if (page_zone(page) != zone) {
 		strays++;
 	} else if (change) {
-		(*count)++;
+		(*needed)++;
 		*max = max_t(long, *max, -change);
 	}
 	return page;
@@ -120,7 +165,7 @@ static void put(struct page *page, unsigned int ord)
 	bool ours = page_zone(page) == zone;
 
 	__free_pages(page, ord);
-	if (buddy_change() && ours)
+	if (change_by(ours ? 1L << ord : 0) && ours)
 		frees[round]++;
 }
 
@@ -165,7 +210,7 @@ static int get_all(void *unused)
 	unsigned int i;
 
 	settle();
-	buddy_change();
+	start();
 	for (i = 0; i < blocks && get_block(i); i++)
 		;
 	return error;
@@ -175,34 +220,66 @@ static int put_all(void *unused)
 {
 	unsigned int i;
 
-	buddy_change();
+	start();
 	for (i = 0; i < blocks; i++)
 		put_block(i);
 	return 0;
 }
 
+/* Free pages of the zone and those on this CPU's list. */
+static long balance(void)
+{
+	return zone_page_state_snapshot(zone, NR_FREE_PAGES) +
+	       per_cpu_ptr(zone->per_cpu_pageset, smp_processor_id())->count;
+}
+
 static int burst(void *unused)
 {
+	long before = balance();
+
 	get_all(NULL);
 	put_all(NULL);
+	free_lost += before - balance();
 	return error;
 }
 
 static int pairs(void *unused)
 {
+	long before = balance();
 	unsigned int i;
 
-	buddy_change();
+	start();
 	for (i = 0; i < blocks && !error; i++) {
 		get_block(0);
 		put_block(0);
 	}
+	free_lost += before - balance();
 	return error;
+}
+
+/* Count what the lists of cpu really hold. */
+static int look(void *unused)
+{
+	struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+	struct list_head *pos;
+	int i, ord;
+
+	count = pcp->count;
+	listed = 0;
+	for (i = 0; i < NR_PCP_LISTS; i++) {
+		ord = i < NR_LOWORDER_PCP_LISTS ? i / MIGRATE_PCPTYPES : PMD_SHIFT - PAGE_SHIFT;
+		list_for_each(pos, &pcp->lists[i])
+			listed += 1L << ord;
+	}
+	return 0;
 }
 
 static int one_round(void)
 {
 	int err;
+
+	if (!strcmp(mode, "look"))
+		return 0;
 
 	if (!strcmp(mode, "burst"))
 		return stop_machine(burst, NULL, cpumask_of(cpu));
@@ -241,7 +318,9 @@ static int __init test_pcp_order1_init(void)
 		return -EOPNOTSUPP;
 	if (!blocks || !rounds || order > 3)
 		return -EINVAL;
-	if (cpu >= nr_cpu_ids || !cpu_online(cpu) || cpu2 >= nr_cpu_ids || !cpu_online(cpu2))
+	if (!strcmp(mode, "look") && cpu < nr_cpu_ids && cpu_possible(cpu))
+		blocks = 1;
+	else if (cpu >= nr_cpu_ids || !cpu_online(cpu) || cpu2 >= nr_cpu_ids || !cpu_online(cpu2))
 		return -ENODEV;
 	err = find_zone();
 	if (err)
@@ -255,6 +334,7 @@ static int __init test_pcp_order1_init(void)
 		cond_resched();
 	}
 	nr_results = round + 1;
+	stop_machine(look, NULL, NULL);
 	vfree(pages);
 	return err;
 }
