@@ -15,6 +15,7 @@ cache_limit_mb=10240	# what the cache may hold, oldest out first
 # shellcheck disable=SC2034 # read by tree and build
 cache_need_mb=6144	# free space that a cold run takes at most
 tmp=			# the verb's scratch folder, removed on every exit
+leftover=		# one more file that goes then
 child=			# the background process to stop with us
 LC_ALL=C
 TZ=UTC
@@ -84,6 +85,7 @@ cleanup()
 		wait "$child" 2>/dev/null || :
 	fi
 	[ -z "$tmp" ] || rm -rf "$tmp"
+	[ -z "$leftover" ] || rm -f "$leftover"
 	exit "$status"
 }
 

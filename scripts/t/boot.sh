@@ -26,7 +26,9 @@ image()
 	} | head -c "$1" >"$build/bzImage"
 }
 image 6144
-echo cpio >"$build/initramfs.cpio"
+for f in guest tests count; do
+	echo "$f" >"$build/$f.cpio"
+done
 printf 'base=7.3\ntree=1234abcd\ncompiler=gcc 12\n' >"$build/meta"
 
 # boot looks at its guest once a second; here ten times.
@@ -64,6 +66,7 @@ left()
 		! kill -0 "$p" 2>/dev/null || printf 'QEMU %s still runs; ' "$p"
 	done <"$FAKE/pids"
 	[ -z "$(ls -A "$TMPDIR")" ] || printf 'its scratch folder is still there; '
+	[ ! -e "$run/initramfs.cpio" ] || printf 'its initramfs is still there; '
 }
 
 # ends NAME STATUS MESSAGE: boot ended so, said so, in RUN/status too, and
@@ -151,7 +154,7 @@ mkdir "$tmp/path"
 rm -f "$tmp/path/qemu-system-x86_64"
 t_run env PATH="$tmp/path" "$boot" "$build" "$run"
 refuses qemu_missing 'no qemu-system-x86_64: apt-get install'
-for f in bzImage initramfs.cpio meta; do
+for f in bzImage guest.cpio tests.cpio meta; do
 	mv "$build/$f" "$tmp/kept"
 	go
 	refuses "missing $f" "no $f in"
@@ -205,7 +208,7 @@ cp "$FAKE/args" "$tmp/args"
 t_run env PATH="$FAKE:$PATH" sh -c "$(sed -n 's/^\$ //p' "$run/cmd")"
 if [ "$rc" = 0 ] && [ -s "$FAKE/args" ] && cmp -s "$FAKE/args" "$tmp/args"; then t_ok cmd_can_be_pasted; else t_notok cmd_can_be_pasted "other arguments: $(diff "$FAKE/args" "$tmp/args" | head -n 3 | tr '\n' ' ')"; fi
 why=
-for line in -no-reboot "file:$run/console.log" "file:$run/ktap" "file:$run/samples.tsv" "$build/bzImage" "$build/initramfs.cpio"; do
+for line in -no-reboot "file:$run/console.log" "file:$run/ktap" "file:$run/samples.tsv" "$build/bzImage" "$run/initramfs.cpio"; do
 	grep -qxF -e "$line" "$tmp/args" || why="$why no $line"
 done
 if [ -z "$why" ]; then t_ok arguments; else t_notok arguments "$why"; fi

@@ -216,7 +216,7 @@ echo 'exit 0' >"$repo/selftests/guest.sh"
 mkdir "$repo/selftests/bench"
 echo 'exit 0' >"$repo/selftests/bench/bench.sh"
 echo 'int main(void) { return 0; }' >"$repo/selftests/bench/prog.c"
-printf '2\tone\t1\t./bench.sh\n3\ttwo\t1\tbench.ko\n4\tthree\t1\t./prog -r @ID@ x\n' >"$repo/selftests/bench/alpha.list"
+printf '# needs: bench/bench.sh bench/prog\n2\tone\t1\t./bench.sh\n3\ttwo\t1\tbench.ko\n4\tthree\t1\t./prog -r @ID@ x\n' >"$repo/selftests/bench/alpha.list"
 dev=$tmp/dev
 cp -r "$k" "$dev"
 git -C "$dev" init -q -b main
@@ -313,7 +313,7 @@ is nothing_was_built "$(grep -c bzImage "$MAKES" || :)$(entries)" 0
 build --series alpha
 first=$entry
 bad=''
-for file in bzImage vmlinux System.map config initramfs.cpio objects link-order warnings build.log meta sha256sums; do
+for file in bzImage vmlinux System.map config guest.cpio tests.cpio count.cpio count.alpha.cpio objects link-order warnings build.log meta sha256sums; do
 	[ -e "$entry/$file" ] || bad="$bad $file"
 done
 is build "$rc$bad" 0
@@ -324,12 +324,20 @@ is build_config "$(tr '\n' ' ' <"$entry/config")" \
 	'CONFIG_PARENT=y # CONFIG_CHILD is not set # CONFIG_INNER is not set CONFIG_OPTION=y # CONFIG_DEFAULT is not set CONFIG_ALWAYS=y CONFIG_BENCH=y # CONFIG_DEBUG is not set CONFIG_TESTED=y CONFIG_NESTED=y '
 is build_objects "$(cut -c67- "$entry/objects" | tr '\n' ' ')" 'kernel/good.o kernel/jump_label.o '
 # alpha and gamma have the same folder, and each only its own programs.
-is build_tests "$(grep -c -E '^file /tests/(one/test_alpha|two/test_beta|one/test_gamma) ' "$entry/initramfs.cpio")" 3
+is build_tests "$(grep -c -E '^file /tests/(one/test_alpha|two/test_beta|one/test_gamma) ' "$entry/tests.cpio")" 3
+# The guest of a bench has what the bench names, not what is edited beside it.
+is build_count_archive "$(sed -n 's|^file /tests/\([^ ]*\) .*|\1|p' "$entry/count.alpha.cpio" | tr '\n' ' ')" \
+	'bench/bench.sh bench/prog count.alpha guest/calibrate guest/roi '
 lists=$(echo "$cache"/obj/*/hotpath-tests/out/tests)
 is build_list "$(tr '\n' ';' <"$lists/list")" 'guest/sanity ./guest.sh start;one/test_alpha ./test_alpha;two/test_beta ./test_beta;one/test_gamma ./test_gamma;guest/test_static_keys test_static_key_base.ko test_static_keys.ko;guest/untainted ./guest.sh end;'
 is build_count_list "$(tr '\n' ';' <"$lists/count.alpha")" 'guest/calibrate ./calibrate;bench/one ../guest/roi 2 -- ./bench.sh;bench/two bench.ko;bench/three ./prog -r 4 x;'
 is build_no_warnings "$(cat "$entry/warnings")" ''
 is build_no_scraps "$(scraps)" ''
+sed -i 's/^# needs:.*/& bench\/nothing/' "$repo/selftests/bench/alpha.list"
+build --series alpha
+t_expect build_without_what_a_bench_needs 1 'selftests/bench/alpha.list needs tests/bench/nothing: nothing makes that'
+sed -i 's/^# needs:\(.*\) bench.nothing/# needs:\1/' "$repo/selftests/bench/alpha.list"
+: >"$MAKES"
 build --series alpha
 t_expect cache_hit 0 'is in the cache'
 is cache_hit_builds_nothing "$entry $(cat "$MAKES")" "$first "
