@@ -5,8 +5,10 @@
 # name the test that is there for it. Test output as tlib.sh says.
 #
 # A mutant is scripts/testdata/mutants/BASE/SERIES.WHAT.patch, a diff on top of
-# all series; its line "Fails: TEST" names the test that must go red. Those of
-# "Fails: build:" and "Fails: layout:" are layout.sh's, without a boot.
+# all series; its line "Fails: TEST" names the test that must go red, "Config: NAME"
+# the configuration that it needs. Those of "Fails: build:" and "Fails: layout:" are
+# layout.sh's, without a boot. With --full also those that have everything compiled
+# again: they change a header, or need a configuration.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=scripts/t/tlib.sh
@@ -19,7 +21,9 @@ for mutant in "$top"/scripts/testdata/mutants/*/*.patch; do
 	what=${mutant##*/}
 	test=$(sed -n '1,/^diff/s/^Fails: //p' "$mutant")
 	case $test in build:* | layout:*) continue ;; esac
-	if ! build=$("$top/scripts/build" --base "$base" --series all --mutant "$mutant" 2>"$tmp/err"); then
+	[ "${1-}" = --full ] || ! grep -qE '^(diff --git a/include/|Config: )' "$mutant" || continue
+	config=$(sed -n '1,/^diff/s/^Config: //p' "$mutant")
+	if ! build=$("$top/scripts/build" --base "$base" --series all ${config:+--config "$config"} --mutant "$mutant" 2>"$tmp/err"); then
 		t_notok "$base $what" "$(tail -n 1 "$tmp/err")"
 		continue
 	fi
