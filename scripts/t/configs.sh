@@ -24,6 +24,10 @@ realtime		PREEMPT_RT=y PREEMPT_LAZY=n
 i386			64BIT=n
 debug-info		DEBUG_INFO_NONE=n DEBUG_INFO_DWARF5=y
 i386-schedstats		64BIT=n SCHEDSTATS=y
+i386-highmem		64BIT=n HIGHMEM4G=y
+numa			NUMA=y
+huge-pages-and-cma	TRANSPARENT_HUGEPAGE=y CMA=y
+lockdep			PROVE_LOCKING=y DEBUG_VM=y
 '
 
 # btf ID: what BPF programs attach to by its type is in the BTF that pahole makes
