@@ -38,6 +38,7 @@ case $6 in *mem=*) m=${6##*mem=}; base=$((base + (${m%M} * 3) % 5)) ;; esac
 case $8 in *again) base=$((base + ${AGAIN:-0})) ;; esac
 printf '# kcount\t1\nsection\troi\tmode\tname\tentries_n\tinsns_n\tl1i_miss_n\n' >"$8/kcount.tsv"
 printf 'region\t%s\tkernel\t-\t1\t%s\t5\n' 2 $base 3 7 4 $base >>"$8/kcount.tsv"
+printf 'pipe/refills\tn\tcount\t%s\r\n' $((base / 10)) >"$8/samples.tsv"
 printf '%s\n' "${KTAP:-ok 1 bench/pipe}" >"$8/ktap"
 echo "${STATUS:-ended}" >"$8/status"
 F
@@ -68,6 +69,14 @@ t_expect 'no such base' 2 "no base '9.9'"
 bench --list
 t_expect 'list' 0 '^jump-label$'
 
+# scripts/fields, before it builds
+t_run "$top/scripts/fields" --no-install nothing
+t_expect 'fields of no row' 2 "^fields: no row 'nothing' .there are: pipe-2 "
+t_run "$top/scripts/fields" --no-install --series nothing
+t_expect 'fields of no series' 2 "^fields: .*nothing"
+t_run "$top/scripts/fields" --no-install --base 9.9
+t_expect 'fields of no base' 2 "no base '9.9'"
+
 # The real lists: four fields, ids and names once; the patches of the columns are there.
 bad=$(awk -F '\t' '/^#/ || NF == 0 { next }
 	NF != 4 || $2 "" == "" || $3 !~ /^[1-9][0-9]*$/ || $1 !~ /^[0-9]+$/ || $1 < 2 || $1 > 99 ||
@@ -82,6 +91,7 @@ PATCHED=1000 export PATCHED
 bench jump-label
 found 'the same twice is equal' 'pipe 10 insns patched 1000 1000 +0.0000 -1.0000 +0.8000 equal stock'
 if [ "$(cut -f10 "$result" | sort -u | tr '\n' ' ')" = 'equal verdict ' ]; then t_ok 'no winner among equals'; else t_notok 'no winner among equals' "$(cut -f10 "$result" | sort -u | tr '\n' ' ')"; fi
+found 'what the guest counted' 'pipe 10 refills patched 100 100 +0.0000 -1.0000 +0.0000 equal stock'
 PATCHED=991
 bench jump-label
 found 'inside the null range' 'pipe 10 insns patched 1000 991 -0.9000 -1.0000 +0.8000 not_significant stock'

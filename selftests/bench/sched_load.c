@@ -12,6 +12,9 @@
  *	sched_load [-r ID] messaging GROUPS LOOPS	10 senders, 10 receivers and a
  *						pipe each, as perf bench sched messaging
  *
+ * With -m MODULE in front, that module is loaded when all tasks exist, before the
+ * region opens (sched_fields.ko tells where their sched_entities are).
+ *
  * With -r the region ID of scripts/kcount.c is open from the moment when all
  * tasks exist and are about to begin until the last has done its work: neither
  * fork nor exit of the tasks is in it. Everything runs on CPU 0.
@@ -33,6 +36,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,6 +256,15 @@ static void start_messaging(unsigned int groups, unsigned int loops)
 	}
 }
 
+static void load(const char *module)
+{
+	int fd = open(module, O_RDONLY);
+
+	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
+		die(module);
+	close(fd);
+}
+
 static void control(const char *dir)
 {
 	char path[64];
@@ -288,16 +301,22 @@ static void make_groups(void)
 
 int main(int argc, char **argv)
 {
+	const char *module = NULL;
 	unsigned int a, b = 0;
 	cpu_set_t cpu;
 
+	if (argc > 3 && !strcmp(argv[1], "-m")) {
+		module = argv[2];
+		argv += 2;
+		argc -= 2;
+	}
 	if (argc > 3 && !strcmp(argv[1], "-r")) {
 		region = (int)number(argv[2], ROI_IDS - 1);
 		argv += 2;
 		argc -= 2;
 	}
 	if (argc < 3 || argc > 4)
-		die("usage: sched_load [-r ID] KIND N [LOOPS], see its head");
+		die("usage: sched_load [-m MODULE] [-r ID] KIND N [LOOPS], see its head");
 	a = number(argv[2], 1000000);
 	if (argc == 4)
 		b = number(argv[3], 1000000);
@@ -334,6 +353,8 @@ int main(int argc, char **argv)
 		close(done[1]);	/* the last task's death ends our read */
 	for (unsigned int i = 0; i < ntasks; i++)
 		get(done[0]);
+	if (module)
+		load(module);
 	if (region >= 0)
 		roi_mark((unsigned int)region, 0);
 	for (unsigned int i = 0; i < ntasks; i++)
