@@ -192,6 +192,9 @@ as_it_was()
 # --- series ---------------------------------------------------------------
 tree --series alpha
 is series_right_tree_id "$rc $(value tree) $(value pinned)" "0 $alpha_tree yes"
+# What it writes, it lists for build, which goes by times: on the way here, and back.
+is series_is_listed "$(g diff --name-only "$base_commit" HEAD -- | sort -u)" \
+	"$(g diff --name-only "$base_commit" HEAD -- | sort -u | grep -xFf "$src/.git/hotpath-written")"
 is series_is_checked_out "$(g status --porcelain; g rev-parse 'HEAD^{tree}')" "$alpha_tree"
 commit_1=$(value commit)
 cache=$tmp/cache2
