@@ -18,7 +18,8 @@
 # repository and prints the stock and the patched value (one if they are the same).
 # compiler: with this gcc and perf ("gcc 12.2.0, perf 6.1.187") compared exactly, else
 # by sign and rough size (a quarter), a null range not at all. "-" if it is all one.
-# Years, versions of the bases, patch numbers (1/3) and a bare 0 or 1 need no claim.
+# Years, versions of the bases, patch numbers (1/3) and a bare 0 or 1 need no claim,
+# nor do the lines of a struct behind "stock:" and "patched:", which are layout.sh's.
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=scripts/t/tlib.sh
@@ -38,6 +39,9 @@ words()
 {
 	awk '/^---$/ { exit }
 		/^(From|Date|base|base-commit|tree|Reproduce): / || /^From [0-9a-f]* / { next }
+		NF == 0 { lines = "" }
+		/^(stock|patched):$/ { lines = "yes" }
+		lines { next }
 		{ sub(/^Subject: \[[^]]*\]/, ""); print }' "$1" |
 	sed -E 's/[-+]?([0-9.,]+)\.\.[-+]?/\1 /g; s/[][()"=;:<>]/ /g; s/%/ /g' | tr -s '[:blank:]' '\n' |
 	sed -E 's/[.,]+$//; s/^[-+]//' |
