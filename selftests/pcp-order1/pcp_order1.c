@@ -475,14 +475,14 @@ TEST_F_TIMEOUT(pcp, every_page_is_counted, TIMEOUT)
 	static const struct { int blocks, singles; } mix[] = {
 		{ 1, 0 }, { 7, 0 }, { 1, 1 }, { 31, 1 }, { 512, 3 }, { 513, 1 },
 	};
-	const int cycles = 2 * sizeof(mix) / sizeof(mix[0]), noise = 20;
+	const int cycles = 2 * ARRAY_SIZE(mix), noise = 20;
 	long first = 0, on_list, offline = 0;
 	int i, m;
 
 	if (drain(self, _metadata))
 		return;
 	for (i = 0; i <= cycles; i++) {
-		m = i % (sizeof(mix) / sizeof(mix[0]));
+		m = i % ARRAY_SIZE(mix);
 		if (run(self, _metadata, "blocks=%d singles=%d", mix[m].blocks, mix[m].singles))
 			return;
 		on_list = pages_left(self->r.zone, self->r.node);
