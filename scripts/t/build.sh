@@ -216,6 +216,7 @@ echo 'exit 0' >"$repo/selftests/guest.sh"
 mkdir "$repo/selftests/bench"
 echo 'exit 0' >"$repo/selftests/bench/bench.sh"
 echo 'int main(void) { return 0; }' >"$repo/selftests/bench/prog.c"
+printf '2\tbare\t1\t/bin/true\n' >"$repo/selftests/bench/bare.list"
 printf '# needs: bench/bench.sh bench/prog\n2\tone\t1\t./bench.sh\n3\ttwo\t1\tbench.ko\n4\tthree\t1\t./prog -r @ID@ x\n' >"$repo/selftests/bench/alpha.list"
 dev=$tmp/dev
 cp -r "$k" "$dev"
@@ -328,6 +329,7 @@ is build_tests "$(grep -c -E '^file /tests/(one/test_alpha|two/test_beta|one/tes
 # The guest of a bench has what the bench names, not what is edited beside it.
 is build_count_archive "$(sed -n 's|^file /tests/\([^ ]*\) .*|\1|p' "$entry/count.alpha.cpio" | tr '\n' ' ')" \
 	'bench/bench.sh bench/prog count.alpha guest/calibrate guest/roi '
+is build_count_folder "$(grep -c '^dir /tests/bench ' "$entry/count.alpha.cpio" "$entry/count.bare.cpio" | cut -d : -f 2 | tr '\n' ' ')" '1 1 '
 lists=$(echo "$cache"/obj/*/hotpath-tests/out/tests)
 is build_list "$(tr '\n' ';' <"$lists/list")" 'guest/sanity ./guest.sh start;one/test_alpha ./test_alpha;two/test_beta ./test_beta;one/test_gamma ./test_gamma;guest/test_static_keys test_static_key_base.ko test_static_keys.ko;guest/untainted ./guest.sh end;'
 is build_count_list "$(tr '\n' ';' <"$lists/count.alpha")" 'guest/calibrate ./calibrate;bench/one ../guest/roi 2 -- ./bench.sh;bench/two bench.ko;bench/three ./prog -r 4 x;'
