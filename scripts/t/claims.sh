@@ -106,7 +106,7 @@ same()
 
 derive_of()
 {
-	rm -rf "$tmp/bench"
+	rm -rf "$tmp/bench" "$top/out/claims"	# what a command leaves there is for the next ones
 	mkdir "$tmp/bench"
 	grep -v '^#' "$1/claims.tsv" >"$tmp/claims"
 	while IFS=$(printf '\t') read -r id _ _ _ stock patched command compiler; do
