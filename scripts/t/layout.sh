@@ -194,10 +194,10 @@ fields()
 	}'
 }
 
-# quoted WORD: the same from the cover letter, where it stands behind "WORD:"
+# quoted WORD: the same from the cover letter, where it stands below a line "WORD:"
 quoted()
 {
-	awk -v w="$1:" '$1 == w { inside = 1; $1 = "" } inside && NF == 0 { exit } inside { print }' \
+	awk -v w="$1:" '$0 == w { inside = 1; next } inside && NF == 0 { exit } inside { print }' \
 		"$series/cover-letter" | tr -s ' \t\n' ' ' | sed 's/^ //; s/ $//'
 }
 
